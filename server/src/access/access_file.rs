@@ -6,7 +6,6 @@ use serde::de::Error;
 
 use super::scope::{Scope, Scopes};
 use super::text::{Fields, List, Names, Text};
-use super::web_file::parse;
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
@@ -49,20 +48,14 @@ impl<'de> Deserialize<'de> for ScopeWords {
     }
 }
 
-impl AccessFile {
-    /// Reads the file's text; a fault has its line and column.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        parse(text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::web_file::parse;
     use super::*;
 
     #[test]
     fn users_and_tokens_have_scopes() {
-        let file = AccessFile::parse(
+        let file = parse::<AccessFile>(
             "users:\n  alice: [read, metrics]\ntokens:\n  - name: agents\n    token_file: agents.token\n    scopes: [write]\n",
         )
         .unwrap();
@@ -88,7 +81,7 @@ mod tests {
             ("tokens:\n  - name: a\n    scopes: s3cret\n", ["a list is wanted", "line"]),
             ("users:\n  alice: [s3cret]\n", ["number 1 of the list is no scope", "line 2"]),
         ] {
-            let fault = AccessFile::parse(text).unwrap_err();
+            let fault = parse::<AccessFile>(text).unwrap_err();
             assert!(words.iter().all(|word| fault.contains(word)), "{text:?}: {fault}");
             assert!(!fault.contains("s3cret"), "{fault}");
         }

@@ -16,7 +16,7 @@ use super::rules::{Digest, Rules, Token, User, sha256};
 use super::scope::Scopes;
 use super::text::Fields;
 use super::tls_section;
-use super::web_file::{HttpSection, WebFile};
+use super::web_file::{HttpSection, WebFile, parse};
 use silverback_runtime::tls::{Role, TlsConfig, Validity};
 
 /// A token that is shorter than this can be guessed.
@@ -81,7 +81,7 @@ pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, Ac
     let (web_path, web) = match &sources.web {
         Some(path) => {
             let text = reading.text(path)?;
-            (path.as_path(), WebFile::parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?)
+            (path.as_path(), parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?)
         }
         None => (Path::new(""), WebFile::default()),
     };
@@ -146,7 +146,7 @@ fn access(
     reading: &mut Reading,
 ) -> Result<Vec<Token>, AccessFault> {
     let text = reading.text(path)?;
-    let file = AccessFile::parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?;
+    let file: AccessFile = parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?;
     for (name, scopes) in &file.users.0 {
         let user = users.get_mut(name).ok_or_else(|| {
             AccessFault::new(path, format!("users: {name:?} has no password in the web configuration file"))

@@ -1,10 +1,11 @@
 //! What can be wrong with the files that say who may do what: which file, where in it, and what. Never a secret of it.
 
-use std::fmt;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// One fault of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {wrong}", path.display())]
 pub struct AccessFault {
     /// The file.
     pub path: PathBuf,
@@ -13,15 +14,7 @@ pub struct AccessFault {
 }
 
 impl AccessFault {
-    pub(super) fn new(path: &Path, wrong: impl fmt::Display) -> Self {
+    pub(super) fn new(path: &Path, wrong: impl Display) -> Self {
         Self { path: path.to_owned(), wrong: wrong.to_string() }
     }
 }
-
-impl fmt::Display for AccessFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.wrong)
-    }
-}
-
-impl std::error::Error for AccessFault {}

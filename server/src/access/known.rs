@@ -39,17 +39,11 @@ impl<T: Copy> Known<T> {
 }
 
 /// Entries of which the oldest goes where there is no room.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Oldest<T> {
     // By a digest that nobody can foretell: where it lies, and how long a look takes, tells nothing.
     entries: HashMap<Digest, T>,
     order: VecDeque<Digest>,
-}
-
-impl<T> Default for Oldest<T> {
-    fn default() -> Self {
-        Self { entries: HashMap::new(), order: VecDeque::new() }
-    }
 }
 
 impl<T> Oldest<T> {

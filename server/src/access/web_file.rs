@@ -52,14 +52,7 @@ pub(super) struct RateSection {
     pub(super) interval: Option<Text>,
 }
 
-impl WebFile {
-    /// Reads the file's text; a fault has its line and column. A file of nothing sets nothing.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        parse(text)
-    }
-}
-
-/// Reads YAML into a structure with defaults, of which nothing is the default.
+/// Reads YAML into a structure with defaults, of which nothing is the default; a fault has its line and column.
 pub(super) fn parse<T: Default + serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     match serde_yaml_ng::from_str(text) {
         Ok(serde_yaml_ng::Value::Null) => Ok(T::default()),
@@ -77,7 +70,7 @@ mod tests {
     use super::*;
 
     fn check_refused(text: &str, words: &[&str]) {
-        let fault = WebFile::parse(text).unwrap_err();
+        let fault = parse::<WebFile>(text).unwrap_err();
         assert!(words.iter().all(|word| fault.contains(word)), "{text:?}: {fault}");
         assert!(!fault.contains("hunter2"), "a secret is repeated: {fault}");
     }
@@ -89,14 +82,14 @@ mod tests {
             cipher_suites: [f]\n  prefer_server_cipher_suites: false\n  curve_preferences: [g]\n\
             http_server_config:\n  http2: false\n  headers:\n    X-XSS-Protection: 1\n\
             basic_auth_users:\n  alice: $2y$x\n  7: $2y$y\n";
-        let file = WebFile::parse(text).unwrap();
+        let file = parse::<WebFile>(text).unwrap();
         let (tls, http) = (file.tls_server_config.unwrap(), file.http_server_config.unwrap());
         assert_eq!(tls.min_version.map(|version| version.0).as_deref(), Some("TLS12"));
         let header = http.headers.0["X-XSS-Protection"].as_ref();
         assert_eq!((http.http2, header.map(|text| &text.0[..])), (Some(YamlBool(false)), Some("1")));
         assert_eq!(file.basic_auth_users.0["7"].0, "$2y$y");
         for nothing in ["", "# nothing\n", "tls_server_config:\nbasic_auth_users:\n"] {
-            let file = WebFile::parse(nothing).unwrap();
+            let file = parse::<WebFile>(nothing).unwrap();
             assert!(file.tls_server_config.is_none() && file.basic_auth_users.0.is_empty());
         }
     }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {}\n      {}", problem.wrong, problem.allowed)]
 pub struct Fault {
     /// Where it stands: the option and its origin.
     pub place: String,
@@ -23,13 +24,6 @@ pub struct Problem {
 impl Problem {
     pub(super) fn new(wrong: impl Into<String>, allowed: impl Into<String>) -> Self {
         Self { wrong: wrong.into(), allowed: allowed.into() }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, problem } = self;
-        write!(f, "{place}: {}\n      {}", problem.wrong, problem.allowed)
     }
 }
 

@@ -27,7 +27,7 @@ pub struct RawDecoder;
 
 /// A method whose requests are taken in undecoded, compressed or not.
 pub(crate) fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
-    Grpc::new(RawRequests::default())
+    Grpc::new(RawRequests(PhantomData))
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
         .max_decoding_message_size(message_bytes_max(core))
@@ -36,12 +36,6 @@ pub(crate) fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<
 /// A message in bytes, decompressed.
 pub(crate) fn message_bytes_max(core: &Core) -> usize {
     core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
-}
-
-impl<A> Default for RawRequests<A> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
 }
 
 impl<A: Message + Send + 'static> Codec for RawRequests<A> {

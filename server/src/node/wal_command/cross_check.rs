@@ -8,8 +8,8 @@ use silverback_model::gorilla::XorIter;
 use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{SeriesId, SeriesRef};
 use silverback_storage::wal::record::{
-    ChunksRecord, ClaimsRecord, ExemplarsRecord, HistogramEntry, HistogramsRecord, LoggedHistogramChunks,
-    Record, RemovedRecord, ReplacedRecord, SamplesRecord, SealedBytes, SeriesChunks, SeriesRecord,
+    ChunksRecord, HistogramEntry, HistogramsRecord, LoggedHistogramChunks, Record, RemovedRecord,
+    ReplacedRecord, SealedBytes, SeriesChunks, SeriesRecord,
 };
 use silverback_storage::wal::replay::{Restore, RestoreError};
 
@@ -42,25 +42,11 @@ impl CrossCheck {
         Ok(())
     }
 
-    fn samples(&mut self, record: &SamplesRecord<'_>) -> Result<(), RestoreError> {
-        for entry in record.iter() {
-            let series = entry.map_err(contradicts)?.series;
-            if !self.series.contains_key(&series) {
-                self.unknown.insert(series.0);
-            }
+    /// Notes a series that has something, where nobody made it.
+    fn note(&mut self, series: SeriesRef) {
+        if !self.series.contains_key(&series) {
+            self.unknown.insert(series.0);
         }
-        Ok(())
-    }
-
-    /// Those of a series that nobody made are taken as its samples are.
-    fn exemplars(&mut self, record: &ExemplarsRecord<'_>) -> Result<(), RestoreError> {
-        for entry in record.iter() {
-            let series = entry.map_err(contradicts)?.series;
-            if !self.series.contains_key(&series) {
-                self.unknown.insert(series.0);
-            }
-        }
-        Ok(())
     }
 
     fn removed(&mut self, record: &RemovedRecord<'_>) -> Result<(), RestoreError> {
@@ -98,9 +84,7 @@ impl CrossCheck {
         let mut checked = Ok(());
         for entry in record.iter() {
             let chunks = entry.map_err(contradicts)?.chunks;
-            if !self.series.contains_key(&chunks.series) {
-                self.unknown.insert(chunks.series.0);
-            }
+            self.note(chunks.series);
             checked = checked.and(self.read_chunks(&chunks));
         }
         checked
@@ -116,9 +100,7 @@ impl CrossCheck {
                 }
                 HistogramEntry::Chunks(chunks) => (chunks.series, read_histogram_chunks(&chunks)),
             };
-            if !self.series.contains_key(&series) {
-                self.unknown.insert(series.0);
-            }
+            self.note(series);
             checked = checked.and(read);
         }
         checked
@@ -201,18 +183,25 @@ impl Restore for CrossCheck {
         let _counted = self.counts.add(&record);
         match record {
             Record::Series(record) => self.series(&record),
-            Record::Samples(record) => self.samples(&record),
+            Record::Samples(record) => {
+                record.iter().try_for_each(|entry| entry.map(|of| self.note(of.series)).map_err(contradicts))
+            }
             // Its reader has looked at them.
             Record::StartTimestamps(_) => Ok(()),
             Record::Removed(record) => self.removed(&record),
             Record::Chunks(record) => self.chunks(&record),
             Record::Replaced(record) => self.replaced(&record),
             Record::Histograms(record) => self.histograms(&record),
-            Record::Exemplars(record) => self.exemplars(&record),
+            // Those of a series that nobody made are taken as its samples are.
+            Record::Exemplars(record) => {
+                record.iter().try_for_each(|entry| entry.map(|of| self.note(of.series)).map_err(contradicts))
+            }
             Record::Metadata(record) => {
                 record.iter().try_for_each(|said| said.map(drop).map_err(contradicts))
             }
-            Record::Claims(record) => check_claims(&record),
+            Record::Claims(record) => {
+                record.iter().try_for_each(|claim| claim.map(drop).map_err(contradicts))
+            }
             Record::CheckpointEnd { series, chunks } => self.checkpoint_end(series, chunks),
         }
     }
@@ -223,10 +212,6 @@ impl Restore for CrossCheck {
             unknown => Err(RestoreError(format!("samples of {unknown} series that nobody made"))),
         }
     }
-}
-
-fn check_claims(record: &ClaimsRecord<'_>) -> Result<(), RestoreError> {
-    record.iter().try_for_each(|claim| claim.map(drop).map_err(contradicts))
 }
 
 fn contradicts(error: impl std::fmt::Display) -> RestoreError {

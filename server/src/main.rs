@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use clap_complete::Shell;
 use silverback::access;
-use silverback::config::{self, Effective, FaultList};
+use silverback::config::{self, Effective};
 use silverback::node::blocks_command as blocks;
 use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
@@ -136,12 +136,14 @@ enum Blocks {
 fn main() -> ExitCode {
     allocator::configure();
     let matches = command::<Asked>().get_matches();
-    let Some((_, options)) = matches.subcommand() else { return run(&[&matches]) };
+    let Some((_, options)) = matches.subcommand() else { return configured(&[&matches], run) };
     let layers = [&matches, options];
     match Asked::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()) {
-        Asked::Listed(Listed::Run) => run(&layers),
-        Asked::Listed(Listed::CheckConfig) => check_config(&layers),
-        Asked::Listed(Listed::Topology(topology)) => show_topology(&layers, topology),
+        Asked::Listed(Listed::Run) => configured(&layers, run),
+        Asked::Listed(Listed::CheckConfig) => configured(&layers, |effective| check_config(&effective)),
+        Asked::Listed(Listed::Topology(topology)) => {
+            configured(&layers, |effective| show_topology(&effective, topology))
+        }
         Asked::Listed(Listed::Wal(wal)) => look_at(|out| match wal {
             Wal::Inspect { dir, records } => {
                 let detail = if records { Detail::Records } else { Detail::Files };
@@ -222,15 +224,18 @@ fn look_at<E: fmt::Display + From<io::Error>>(
     }
 }
 
-fn load(matches: &[&ArgMatches]) -> Result<Effective, FaultList> {
-    config::load(matches.iter().copied(), std::env::vars_os())
+/// What a command comes to that runs with the configuration.
+fn configured(matches: &[&ArgMatches], run: impl FnOnce(Effective) -> ExitCode) -> ExitCode {
+    match config::load(matches.iter().copied(), std::env::vars_os()) {
+        Ok(effective) => run(effective),
+        Err(faults) => {
+            complain(faults);
+            ExitCode::from(EXIT_CONFIG)
+        }
+    }
 }
 
-fn show_topology(matches: &[&ArgMatches], topology: Topology) -> ExitCode {
-    let effective = match load(matches) {
-        Ok(effective) => effective,
-        Err(faults) => return refuse(&faults),
-    };
+fn show_topology(effective: &Effective, topology: Topology) -> ExitCode {
     let machine = Machine { tree: topology.tree, affinity: topology.affinity };
     let form = if topology.json { Form::Json } else { Form::Picture };
     match topology_command::show(&machine, effective.config.shards, form, &mut io::stdout().lock()) {
@@ -239,17 +244,9 @@ fn show_topology(matches: &[&ArgMatches], topology: Topology) -> ExitCode {
     }
 }
 
-fn check_config(matches: &[&ArgMatches]) -> ExitCode {
-    let effective = match load(matches) {
-        Ok(effective) => effective,
-        Err(faults) => return refuse(&faults),
-    };
-    match show_config(&effective, &mut io::stdout().lock()) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(error)) => {
-            complain(&error);
-            ExitCode::from(exit_code(&error))
-        }
+fn check_config(effective: &Effective) -> ExitCode {
+    match show_config(effective, &mut io::stdout().lock()) {
+        Ok(checked) => of_node(checked),
         Err(error) => unwritten(&error),
     }
 }
@@ -288,17 +285,15 @@ fn show_config(effective: &Effective, out: &mut impl Write) -> io::Result<Result
     Ok(share.map(|_| ()))
 }
 
-fn run(matches: &[&ArgMatches]) -> ExitCode {
-    let effective = match load(matches) {
-        Ok(effective) => effective,
-        Err(faults) => return refuse(&faults),
-    };
-    let config = effective.config;
-    if let Err(error) = silverback::logging::start(config.log_format, &config.log_level) {
-        complain(&error);
-        return ExitCode::FAILURE;
+fn run(Effective { config, .. }: Effective) -> ExitCode {
+    match silverback::logging::start(config.log_format, &config.log_level) {
+        Ok(()) => of_node(node::run(config)),
+        failed => ended(failed),
     }
-    match node::run(config) {
+}
+
+fn of_node(result: Result<(), NodeError>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
@@ -323,11 +318,6 @@ fn exit_code(error: &NodeError) -> u8 {
         | NodeError::DataDir(_)
         | NodeError::Core(..) => 1,
     }
-}
-
-fn refuse(faults: &FaultList) -> ExitCode {
-    complain(faults);
-    ExitCode::from(EXIT_CONFIG)
 }
 
 /// Says on standard error what went wrong.

@@ -13,7 +13,7 @@ use silverback_model::{Epoch, MatchOp, Matcher, Sample, ShardId};
 use silverback_storage::cell::SeriesRef;
 use silverback_storage::cell::series::LabelRef;
 use silverback_storage::message::{
-    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted, WriteBody,
+    PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesWanted, WriteBody,
 };
 use silverback_storage::shard::append::TimeBounds;
 use silverback_storage::shard::{LabelIndex, Reads, Shard};
@@ -121,7 +121,7 @@ fn open(c: &mut Criterion) {
 /// Opens a read, and counts the series of its first batch.
 fn read(shard: &Rc<RefCell<Shard>>, matchers: &[Matcher], bytes: usize) -> usize {
     let selection = Selection { matchers: matchers.into(), ..Selection::everything() };
-    let request = ReadRequest::Open { selection, wanted: Wanted::LabelSets, bytes };
+    let request = ReadRequest::Open { selection, wanted: SeriesWanted::LabelSets.into(), bytes };
     let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
     let answer = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read));
     match *answer.expect("a lone read has room") {

@@ -9,7 +9,7 @@ use silverback_host::Alone;
 use silverback_model::{Epoch, Labels, Sample, SeriesIdHasher, ShardId};
 use silverback_storage::message::{
     CursorId, LabelSource, LabelSpan, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection,
-    SeriesBatch, Wanted, WriteBody,
+    SeriesBatch, SeriesWanted, TextsWanted, Wanted, WriteBody,
 };
 use silverback_storage::shard::append::TimeBounds;
 use silverback_storage::shard::{Reads, Shard};
@@ -89,7 +89,9 @@ fn a_batch_is_allocated_as_often_whatever_is_in_it() {
     /// Of the read, the cursor, the batch's three lists and the reply; and of a list that grew a few times.
     const TIMES_MAX: usize = 16;
 
-    for (wanted, chunks) in [(Wanted::Chunks, CHUNKS), (Wanted::LabelSets, 0)] {
+    for (wanted, chunks) in
+        [(Wanted::from(SeriesWanted::Chunks), CHUNKS), (SeriesWanted::LabelSets.into(), 0)]
+    {
         let [few, many] = [200, 2000].map(|series| check_batch(series, wanted.clone(), chunks));
         assert!(few <= TIMES_MAX && many <= TIMES_MAX, "{wanted:?}: {few} and {many} times");
     }
@@ -101,7 +103,7 @@ fn a_question_about_a_range_copies_nothing_of_what_it_is_about() {
     const BYTES_MAX: usize = 32 << 10;
 
     let filled = filled(2000);
-    let wanted = [Wanted::LabelNames, Wanted::LabelValues("job".into())];
+    let wanted: [Wanted; 2] = [TextsWanted::LabelNames.into(), TextsWanted::LabelValues("job".into()).into()];
     let newest_ms = (SAMPLES - 1) * INTERVAL_MS;
     // The newest chunk, those before it, and what is after all of them.
     for (min_ms, max_ms) in [(newest_ms, i64::MAX), (1, INTERVAL_MS), (newest_ms + 1, i64::MAX)] {

@@ -12,8 +12,8 @@ use silverback_model::limits::{DELETION_WAIT_MAX, READ_FRAME_BYTES};
 use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesIdHasher};
 use silverback_storage::message::{
     ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan, MessageSpan,
-    PartHistogram, PartPool, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, ShardReply,
-    ShardRequest, Wanted, WriteBody, WritePart, WriteReply,
+    PartHistogram, PartPool, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection, SeriesWanted,
+    ShardReply, ShardRequest, WriteBody, WritePart, WriteReply,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 use silverback_storage::wal::{LogError, Lsn};
@@ -141,7 +141,7 @@ impl Connection {
     /// Reads all that the shard holds.
     pub async fn read_all(&self) -> Held {
         let bytes = READ_FRAME_BYTES;
-        let (selection, wanted) = (Selection::everything(), Wanted::Chunks);
+        let (selection, wanted) = (Selection::everything(), SeriesWanted::Chunks.into());
         let mut request = ReadRequest::Open { selection, wanted, bytes };
         let mut held = Vec::new();
         loop {

@@ -7,7 +7,7 @@ use futures::executor::block_on;
 use silverback::routing::RoutingTable;
 use silverback_host::Alone;
 use silverback_model::{Epoch, Sample, SeriesId, SeriesRef, ShardId};
-use silverback_storage::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, Wanted};
+use silverback_storage::message::{Read, ReadReply, ReadRequest, ReadTicket, Selection, TextsWanted};
 use silverback_storage::shard::restore::{Refs, Restorer};
 use silverback_storage::shard::{Reads, Shard};
 use silverback_storage::wal::record::{Claim, ClaimKind, Group, records};
@@ -132,7 +132,7 @@ fn a_series_that_is_made_again_takes_no_labels_from_its_neighbours() {
     second.removed(SeriesRef(0), old);
     let shard = replayed(&[first, second].map(|mut group| group.parts().concat()));
     for (name, values) in [("own", vec!["neighbour", "old"]), ("shared", vec!["x"])] {
-        let wanted = Wanted::LabelValues(name.into());
+        let wanted = TextsWanted::LabelValues(name.into()).into();
         let request = ReadRequest::Open { selection: Selection::everything(), wanted, bytes: 1000 };
         let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
         let answer = block_on(Reads::new(usize::MAX).answer(Rc::clone(&shard), Alone, read)).unwrap();

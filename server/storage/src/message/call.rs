@@ -20,6 +20,8 @@ pub trait Call {
 /// What the shard of a core is asked.
 pub trait ShardCall: Call + Into<ShardRequest> {}
 
+impl<C: Call + Into<ShardRequest>> ShardCall for C {}
+
 /// Asks for a core's counters.
 #[derive(Debug, Clone, Copy)]
 pub struct StatsRequest;
@@ -49,46 +51,35 @@ impl<C> UnsentCall<C> {
     }
 }
 
-/// A question, the request that it is, the reply that answers it, and what that is to its asker.
-macro_rules! shard_call {
-    ($call:ty, $question:pat => $request:expr, $reply:pat => $taken:expr, $taken_type:ty) => {
-        impl From<$call> for ShardRequest {
+/// A question of a kind, the request that it is, the reply that answers it, and what that is to its asker.
+macro_rules! question {
+    ($call:ty: $kind:ident($request_type:ident, $reply_type:ident),
+     $question:pat => $request:expr, $reply:pat => $taken:expr, $taken_type:ty) => {
+        impl From<$call> for $request_type {
             fn from($question: $call) -> Self {
                 $request
             }
         }
 
-        impl ShardCall for $call {}
-
-        impl Call for $call {
+        impl $kind for $call {
             type Reply = $taken_type;
 
-            fn reply_of(reply: ShardReply) -> Option<$taken_type> {
+            fn reply_of(reply: $reply_type) -> Option<$taken_type> {
                 if let $reply = reply { Some($taken) } else { None }
             }
         }
     };
 }
+pub(super) use question;
 
-shard_call!(WritePart, part => Self::Write(part), ShardReply::Write(reply) => reply, WriteReply);
-shard_call!(
-    Box<Deletion>,
-    deletion => Self::Ask(ControlRequest::Delete(deletion)),
-    ShardReply::Deleted(reply) => *reply,
-    DeletionReply
-);
-shard_call!(
-    CheckpointRequest,
-    CheckpointRequest => Self::Ask(ControlRequest::Checkpoint),
-    ShardReply::CheckpointAsked(count) => count,
-    u64
-);
-shard_call!(
-    StatsRequest,
-    StatsRequest => Self::Ask(ControlRequest::Stats),
-    ShardReply::Stats(stats) => *stats,
-    CoreStats
-);
+question!(WritePart: Call(ShardRequest, ShardReply),
+    part => Self::Write(part), ShardReply::Write(reply) => reply, WriteReply);
+question!(Box<Deletion>: Call(ShardRequest, ShardReply),
+    deletion => Self::Ask(ControlRequest::Delete(deletion)), ShardReply::Deleted(reply) => *reply, DeletionReply);
+question!(CheckpointRequest: Call(ShardRequest, ShardReply),
+    CheckpointRequest => Self::Ask(ControlRequest::Checkpoint), ShardReply::CheckpointAsked(count) => count, u64);
+question!(StatsRequest: Call(ShardRequest, ShardReply),
+    StatsRequest => Self::Ask(ControlRequest::Stats), ShardReply::Stats(stats) => *stats, CoreStats);
 
 impl Call for RouteChange {
     type Reply = ();

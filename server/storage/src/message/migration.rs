@@ -19,24 +19,21 @@ pub struct MigrationRequest {
 /// What is asked of the *source*, which has the cell, or of the *target*, which gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MigrationStep {
+    /// Done, or refused.
+    Plain(PlainStep),
+    /// Answered with a piece.
+    Piece(PieceStep),
+    /// Answered with the series that the cell has.
+    Own(OwnStep),
+}
+
+/// Steps that are done, or refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlainStep {
     /// To the target: make ready to take the cell in.
     Expect,
-    /// To the source: the next piece of a pass over the cell's series. The first pass has all of
-    /// them, each later one what came since the one before.
-    Copy,
     /// To the target: take a piece in.
     Take(Piece),
-    /// To the source: take no more writes for the cell, and give the first piece of its last pass. Reads
-    /// of earlier epochs are answered on.
-    Drain,
-    /// To the target: with this piece it has all of the cell; it is to own it for good, and to answer
-    /// reads for it.
-    Own {
-        /// Whose it was.
-        from: ShardId,
-        /// The last one.
-        rest: Piece,
-    },
     /// To the source: it is the target's; let go of it.
     Release {
         /// Whose it is.
@@ -50,6 +47,27 @@ pub enum MigrationStep {
     /// To the source: it keeps the cell after all. From the next epoch on it takes writes again: those
     /// of earlier ones stay refused, so that none overtakes one that was refused before.
     Keep,
+}
+
+/// Steps that the source answers with a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PieceStep {
+    /// To the source: the next piece of a pass over the cell's series. The first pass has all of
+    /// them, each later one what came since the one before.
+    Copy,
+    /// To the source: take no more writes for the cell, and give the first piece of its last pass. Reads
+    /// of earlier epochs are answered on.
+    Drain,
+}
+
+/// To the target: with this piece it has all of the cell; it is to own it for good, and to answer
+/// reads for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnStep {
+    /// Whose it was.
+    pub from: ShardId,
+    /// The last piece.
+    pub rest: Piece,
 }
 
 /// Series of a cell, or what came to them since, as records.

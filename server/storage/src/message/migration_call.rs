@@ -1,11 +1,12 @@
 //! What the one who moves a cell asks of its shards, each step with the type of its answer. In which order is not
 //! known here.
 
+use super::call::question;
 use super::{
-    Call, ControlRequest, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece,
-    ShardCall, ShardReply, ShardRequest,
+    Call, ControlRequest, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece,
+    PieceStep, PlainStep, ShardReply, ShardRequest,
 };
-use silverback_model::{CellId, Epoch, ShardId};
+use silverback_model::{CellId, Epoch};
 
 /// A step, and how it is answered.
 pub trait MigrationCall: Into<MigrationStep> {
@@ -16,95 +17,12 @@ pub trait MigrationCall: Into<MigrationStep> {
     fn reply_of(reply: MigrationReply) -> Option<Self::Reply>;
 }
 
-/// Steps that are done, or refused.
-#[derive(Debug)]
-pub enum PlainStep {
-    /// [`MigrationStep::Expect`]
-    Expect,
-    /// [`MigrationStep::Take`]
-    Take(Piece),
-    /// [`MigrationStep::Release`]
-    Release {
-        /// Whose it is.
-        to: ShardId,
-    },
-    /// [`MigrationStep::Discard`]
-    Discard {
-        /// Whose it stays.
-        from: ShardId,
-    },
-    /// [`MigrationStep::Keep`]
-    Keep,
-}
-
-impl From<PlainStep> for MigrationStep {
-    fn from(step: PlainStep) -> Self {
-        match step {
-            PlainStep::Expect => Self::Expect,
-            PlainStep::Take(piece) => Self::Take(piece),
-            PlainStep::Release { to } => Self::Release { to },
-            PlainStep::Discard { from } => Self::Discard { from },
-            PlainStep::Keep => Self::Keep,
-        }
-    }
-}
-
-impl MigrationCall for PlainStep {
-    type Reply = ();
-
-    fn reply_of(reply: MigrationReply) -> Option<()> {
-        if let MigrationReply::Done = reply { Some(()) } else { None }
-    }
-}
-
-/// Steps that the source answers with a piece.
-#[derive(Debug, Clone, Copy)]
-pub enum PieceStep {
-    /// [`MigrationStep::Copy`]
-    Copy,
-    /// [`MigrationStep::Drain`]
-    Drain,
-}
-
-impl From<PieceStep> for MigrationStep {
-    fn from(step: PieceStep) -> Self {
-        match step {
-            PieceStep::Copy => Self::Copy,
-            PieceStep::Drain => Self::Drain,
-        }
-    }
-}
-
-impl MigrationCall for PieceStep {
-    type Reply = Piece;
-
-    fn reply_of(reply: MigrationReply) -> Option<Piece> {
-        if let MigrationReply::Copied(piece) = reply { Some(piece) } else { None }
-    }
-}
-
-/// [`MigrationStep::Own`]; answered with the series that the cell has.
-#[derive(Debug)]
-pub struct OwnStep {
-    /// Whose it was.
-    pub from: ShardId,
-    /// The last piece.
-    pub rest: Piece,
-}
-
-impl From<OwnStep> for MigrationStep {
-    fn from(OwnStep { from, rest }: OwnStep) -> Self {
-        Self::Own { from, rest }
-    }
-}
-
-impl MigrationCall for OwnStep {
-    type Reply = u64;
-
-    fn reply_of(reply: MigrationReply) -> Option<u64> {
-        if let MigrationReply::Owned { series } = reply { Some(series) } else { None }
-    }
-}
+question!(PlainStep: MigrationCall(MigrationStep, MigrationReply),
+    step => Self::Plain(step), MigrationReply::Done => (), ());
+question!(PieceStep: MigrationCall(MigrationStep, MigrationReply),
+    step => Self::Piece(step), MigrationReply::Copied(piece) => piece, Piece);
+question!(OwnStep: MigrationCall(MigrationStep, MigrationReply),
+    step => Self::Own(step), MigrationReply::Owned { series } => series, u64);
 
 /// Such a step of one migration, as a shard is asked it.
 #[derive(Debug)]
@@ -123,8 +41,6 @@ impl<S: MigrationCall> From<MigrationOf<S>> for ShardRequest {
         Self::Ask(ControlRequest::Migration(Box::new(request)))
     }
 }
-
-impl<S: MigrationCall> ShardCall for MigrationOf<S> {}
 
 impl<S: MigrationCall> Call for MigrationOf<S> {
     type Reply = Result<S::Reply, MigrationRejected>;

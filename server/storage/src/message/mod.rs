@@ -32,16 +32,19 @@ pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};
 pub use external::{ExternalView, HashedLabels, QueryShard};
 pub use held::{HELD_PIECE_MS, HELD_PIECES, HeldSamples};
-pub use migration::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece, RouteChange};
-pub use migration_call::{MigrationCall, MigrationOf, OwnStep, PieceStep, PlainStep};
+pub use migration::{
+    MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece, PieceStep, PlainStep,
+    RouteChange,
+};
+pub use migration_call::{MigrationCall, MigrationOf};
 pub use part::{Part, PartBuffer, PartPool, PartSamples};
 pub use read::{
     CursorId, MetadataPage, MetadataWanted, OwnedMetadata, Read, ReadError, ReadReply, ReadRequest,
-    Selection, Wanted,
+    Selection, SeriesWanted, TextsWanted, Wanted,
 };
 pub use read_call::{
     Batch, CardinalityRequest, CellsRequest, CloseCursors, FetchRows, OpenRows, Page, ReadCall, ReadOf,
-    RowCursor, SeriesWanted, TextsWanted,
+    RowCursor,
 };
 pub use stats::{
     AcceptorCounts, Cardinality, CellStats, CoreStats, MemoryPressure, NameCount, ShardMemory, ShardStats,

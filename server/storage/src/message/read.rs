@@ -48,26 +48,42 @@ impl Selection {
 /// What is read of the series that have a sample in the range, or an exemplar where these are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
+    /// Themselves.
+    Series(SeriesWanted),
+    /// Texts of their labels, each once.
+    Texts(TextsWanted),
+}
+
+/// What is read of series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SeriesWanted {
     /// Labels and the chunks that overlap the range.
     Chunks,
     /// The same of the series that the cut of the range is of: those that took samples of it since the cut before.
     UncutChunks,
     /// Labels and the exemplars in the range, of those alone that have one: as a chunk each, of one time, whose bytes are
-    /// the value's, little endian, and the exemplar's labels in canonical form.
+    /// the value's, little endian, and the exemplar's labels in canonical form
+    /// ([`SeriesView::exemplars`](super::SeriesView::exemplars)).
     Exemplars,
     /// Labels alone.
     LabelSets,
-    /// Labels as they are seen from outside, in whose order the series come, and chunks.
+    /// Labels as they are seen from outside, in whose order the series come, and the chunks that overlap the range.
+    /// Series of the same labels follow each other.
     ExternalChunks(Arc<ExternalView>),
     /// Such labels alone.
     ExternalLabelSets(Arc<ExternalView>),
-    /// The names of their labels, each once.
+}
+
+/// Which texts are read, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextsWanted {
+    /// The names of labels.
     LabelNames,
-    /// The values of one label, each once.
+    /// The values of one label.
     LabelValues(Box<str>),
 }
 
-impl Wanted {
+impl SeriesWanted {
     /// Whether chunks are read.
     pub(crate) fn has_chunks(&self) -> bool {
         matches!(self, Self::Chunks | Self::UncutChunks | Self::ExternalChunks(_))
@@ -76,6 +92,18 @@ impl Wanted {
     /// How label sets are seen; `None`: as they are.
     pub(crate) fn view(&self) -> Option<&ExternalView> {
         if let Self::ExternalChunks(view) | Self::ExternalLabelSets(view) = self { Some(view) } else { None }
+    }
+}
+
+impl From<SeriesWanted> for Wanted {
+    fn from(wanted: SeriesWanted) -> Self {
+        Self::Series(wanted)
+    }
+}
+
+impl From<TextsWanted> for Wanted {
+    fn from(wanted: TextsWanted) -> Self {
+        Self::Texts(wanted)
     }
 }
 

@@ -2,12 +2,12 @@
 //! How a shard finds it is not known here.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
+use super::call::question;
 use super::{
-    Call, Cardinality, CellStats, ControlRequest, CursorId, CutReply, CutStep, ExternalView, MetadataPage,
-    MetadataWanted, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch,
-    ShardCall, ShardReply, ShardRequest, TextBatch, Wanted,
+    Call, Cardinality, CellStats, ControlRequest, CursorId, CutReply, CutStep, MetadataPage, MetadataWanted,
+    Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, SeriesWanted,
+    ShardReply, ShardRequest, TextBatch, TextsWanted, Wanted,
 };
 use silverback_model::Epoch;
 
@@ -30,55 +30,6 @@ pub trait Batch: Rows {
 
     /// Takes a batch out, and where to get the next one; `None`: it is another question's.
     fn of_reply(reply: ReadReply) -> Option<(Self, Option<CursorId>)>;
-}
-
-/// What is read of series.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SeriesWanted {
-    /// Labels and the chunks that overlap the range.
-    Chunks,
-    /// The same of the series that a cut of the range is of.
-    UncutChunks,
-    /// Labels and the exemplars in the range: [`SeriesView::exemplars`](super::SeriesView::exemplars).
-    Exemplars,
-    /// Labels alone.
-    LabelSets,
-    /// Labels as they are seen from outside, in whose order the series come, and the chunks that overlap the range.
-    /// Series of the same labels follow each other.
-    ExternalChunks(Arc<ExternalView>),
-    /// Such labels alone.
-    ExternalLabelSets(Arc<ExternalView>),
-}
-
-impl From<SeriesWanted> for Wanted {
-    fn from(wanted: SeriesWanted) -> Self {
-        match wanted {
-            SeriesWanted::Chunks => Self::Chunks,
-            SeriesWanted::UncutChunks => Self::UncutChunks,
-            SeriesWanted::Exemplars => Self::Exemplars,
-            SeriesWanted::LabelSets => Self::LabelSets,
-            SeriesWanted::ExternalChunks(view) => Self::ExternalChunks(view),
-            SeriesWanted::ExternalLabelSets(view) => Self::ExternalLabelSets(view),
-        }
-    }
-}
-
-/// Which texts are read, each once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TextsWanted {
-    /// The names of labels.
-    LabelNames,
-    /// The values of one label.
-    LabelValues(Box<str>),
-}
-
-impl From<TextsWanted> for Wanted {
-    fn from(wanted: TextsWanted) -> Self {
-        match wanted {
-            TextsWanted::LabelNames => Self::LabelNames,
-            TextsWanted::LabelValues(name) => Self::LabelValues(name),
-        }
-    }
 }
 
 impl Batch for SeriesBatch {
@@ -203,41 +154,16 @@ pub struct CardinalityRequest {
 #[derive(Debug, Clone, Copy)]
 pub struct CellsRequest;
 
-/// A question, the request that it is, the reply that answers it, and what that is to its asker.
-macro_rules! read_call {
-    ($call:ty, $question:pat => $request:expr, $reply:pat => $taken:expr, $taken_type:ty) => {
-        impl From<$call> for ReadRequest {
-            fn from($question: $call) -> Self {
-                $request
-            }
-        }
-
-        impl ReadCall for $call {
-            type Reply = $taken_type;
-
-            fn reply_of(reply: ReadReply) -> Option<$taken_type> {
-                if let $reply = reply { Some($taken) } else { None }
-            }
-        }
-    };
-}
-
-read_call!(CloseCursors, CloseCursors(cursors) => Self::Close(cursors), ReadReply::Closed => (), ());
-read_call!(
-    CardinalityRequest,
-    CardinalityRequest { limit } => Self::Cardinality { limit },
-    ReadReply::Cardinality(lists) => lists,
-    Cardinality
-);
-read_call!(CutStep, step => Self::Cut(step), ReadReply::Cut(reply) => reply, CutReply);
-read_call!(CellsRequest, CellsRequest => Self::Cells, ReadReply::Cells(cells) => cells, Vec<CellStats>);
-
-read_call!(
-    MetadataWanted,
-    wanted => Self::Metadata(wanted),
-    ReadReply::Metadata(page) => page,
-    MetadataPage
-);
+question!(CloseCursors: ReadCall(ReadRequest, ReadReply),
+    CloseCursors(cursors) => Self::Close(cursors), ReadReply::Closed => (), ());
+question!(CardinalityRequest: ReadCall(ReadRequest, ReadReply),
+    CardinalityRequest { limit } => Self::Cardinality { limit }, ReadReply::Cardinality(lists) => lists, Cardinality);
+question!(CutStep: ReadCall(ReadRequest, ReadReply),
+    step => Self::Cut(step), ReadReply::Cut(reply) => reply, CutReply);
+question!(CellsRequest: ReadCall(ReadRequest, ReadReply),
+    CellsRequest => Self::Cells, ReadReply::Cells(cells) => cells, Vec<CellStats>);
+question!(MetadataWanted: ReadCall(ReadRequest, ReadReply),
+    wanted => Self::Metadata(wanted), ReadReply::Metadata(page) => page, MetadataPage);
 
 /// Such a question of one read, as a shard is asked it.
 #[derive(Debug)]
@@ -255,8 +181,6 @@ impl<Q: ReadCall> From<ReadOf<Q>> for ShardRequest {
         Self::Ask(ControlRequest::Read(Box::new(Read { ticket, epoch, request: question.into() })))
     }
 }
-
-impl<Q: ReadCall> ShardCall for ReadOf<Q> {}
 
 impl<Q: ReadCall> Call for ReadOf<Q> {
     type Reply = Result<Q::Reply, ReadError>;

@@ -14,7 +14,7 @@ use futures::executor::block_on;
 
 use crate::message::{
     ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest,
-    ReadTicket, Selection, ShardReply, ShardRequest, Wanted, WriteBody, WritePart, WriteReply,
+    ReadTicket, Selection, ShardReply, ShardRequest, TextsWanted, WriteBody, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
@@ -375,7 +375,7 @@ fn a_read_that_panics_is_answered_once_and_no_migration_waits_for_it() {
     let all = Selection { matchers: Arc::new([]), min_ms: 0, max_ms: 2000 };
     let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
     let (inbox, sent) = (Rc::new(Inbox::default()), Rc::clone(&replies));
-    let request = ReadRequest::Open { selection: all, wanted: Wanted::LabelNames, bytes: 1 };
+    let request = ReadRequest::Open { selection: all, wanted: TextsWanted::LabelNames.into(), bytes: 1 };
     let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
     inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Read(Box::new(read))));
     inbox.close();

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use silverback::routing::{LaneMessage, Lanes, Router};
 use silverback_host::Host;
-use silverback_storage::message::{ControlRequest, MigrationStep, ShardRequest};
+use silverback_storage::message::{ControlRequest, MigrationStep, PieceStep, ShardRequest};
 
 use crate::cells::node::{Defect, Drains};
 use crate::executor::SimHost;
@@ -80,9 +80,9 @@ impl Lanes for SimLanes {
 /// A drain without its draining: the source takes writes on.
 fn undrained(mut request: ShardRequest) -> ShardRequest {
     if let ShardRequest::Ask(ControlRequest::Migration(request)) = &mut request
-        && request.step == MigrationStep::Drain
+        && request.step == MigrationStep::Piece(PieceStep::Drain)
     {
-        request.step = MigrationStep::Copy;
+        request.step = MigrationStep::Piece(PieceStep::Copy);
     }
     request
 }

@@ -5,7 +5,7 @@ use std::cell::RefMut;
 use futures::executor::block_on;
 
 use super::*;
-use crate::message::{Read, ReadReply, ReadRequest, Rows, Wanted};
+use crate::message::{Read, ReadReply, ReadRequest, Rows, SeriesWanted};
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::tests::{EVER, append_to, labels, scrape, shard};
@@ -96,7 +96,7 @@ fn ask(shard: &Shared, log: &KeptLog, selections: Vec<Selection>) -> Deleted {
 /// All that a shard gives to a read.
 pub(in crate::shard) fn held(shard: &Shared) -> Held {
     let selection = Selection::everything();
-    let request = ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes: usize::MAX };
+    let request = ReadRequest::Open { selection, wanted: SeriesWanted::Chunks.into(), bytes: usize::MAX };
     let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
     let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read)).unwrap();
     let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };

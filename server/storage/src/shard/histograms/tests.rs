@@ -8,7 +8,8 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::message::{
-    LabelSource, LabelSpan, MessageSpan, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted,
+    LabelSource, LabelSpan, MessageSpan, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection,
+    SeriesWanted,
 };
 use crate::shard::Reads;
 use crate::shard::delete::tests::{KeptLog, Shared, delete_range, replayed_shard};
@@ -101,7 +102,7 @@ fn held(shard: &Shared) -> Held {
 /// The same in batches of so many bytes.
 fn held_in_batches(shard: &Shared, bytes: usize) -> Held {
     let (reads, selection) = (Reads::new(usize::MAX), Selection::everything());
-    let mut request = ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes };
+    let mut request = ReadRequest::Open { selection, wanted: SeriesWanted::Chunks.into(), bytes };
     let mut held = Vec::new();
     loop {
         let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };

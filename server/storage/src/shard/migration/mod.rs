@@ -15,7 +15,9 @@ use std::rc::Rc;
 
 use futures::future::select;
 
-use crate::message::{MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, Piece};
+use crate::message::{
+    MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece, PieceStep, PlainStep,
+};
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::record::{Claim, ClaimKind};
 use crate::wal::{Journal, Log};
@@ -44,31 +46,31 @@ pub(crate) fn take_step<L: Log, H: Host>(
         return answer(Err(refusal));
     }
     match step {
-        MigrationStep::Expect => answer(Ok(MigrationReply::Done)),
-        MigrationStep::Keep => {
+        MigrationStep::Plain(PlainStep::Expect) => answer(Ok(MigrationReply::Done)),
+        MigrationStep::Plain(PlainStep::Keep) => {
             answer(Ok(MigrationReply::Done));
             reads.settled.happen();
         }
-        MigrationStep::Copy | MigrationStep::Drain => {
+        MigrationStep::Piece(_) => {
             let is_waited_for = shard.borrow().ownership.is_drained(cell);
             let copy = move |host| async move { answer(outgoing::copy(shard, host, cell, epoch).await) };
             if is_waited_for { host.spawn_foreground(copy) } else { host.spawn_background(copy) }
         }
-        MigrationStep::Take(piece) => {
+        MigrationStep::Plain(PlainStep::Take(piece)) => {
             let is_waited_for = piece.is_waited_for;
             let of_cell = (cell, epoch);
             let take =
                 move |host| async move { answer(incoming::take(shard, log, host, of_cell, piece).await) };
             if is_waited_for { host.spawn_foreground(take) } else { host.spawn_background(take) }
         }
-        MigrationStep::Own { from, rest } => {
+        MigrationStep::Own(OwnStep { from, rest }) => {
             let reads = Rc::clone(reads);
             host.spawn_foreground(move |host| async move {
                 answer(own(shard, log, host, (cell, epoch), from, rest).await);
                 reads.settled.happen();
             });
         }
-        MigrationStep::Discard { .. } => {
+        MigrationStep::Plain(PlainStep::Discard { .. }) => {
             let remains = shard.borrow_mut().remains(cell);
             answer(Ok(MigrationReply::Done));
             reads.settled.happen();
@@ -76,7 +78,7 @@ pub(crate) fn take_step<L: Log, H: Host>(
                 move |host| async move { incoming::free(&shard, &log, &host, remains).await },
             );
         }
-        MigrationStep::Release { .. } => {
+        MigrationStep::Plain(PlainStep::Release { .. }) => {
             answer(Ok(MigrationReply::Done));
             reads.settled.happen();
             let reads = Rc::clone(reads);
@@ -148,13 +150,17 @@ impl Shard {
         journal: &mut impl Journal,
     ) -> Result<(), MigrationRejected> {
         match step {
-            MigrationStep::Expect => self.expect_cell(cell, epoch),
-            MigrationStep::Copy => self.begin_outgoing(cell, epoch),
-            MigrationStep::Take(_) | MigrationStep::Own { .. } => self.incoming_of(cell, epoch).map(drop),
-            MigrationStep::Drain => self.drain_cell(cell, epoch),
-            MigrationStep::Release { to } => self.release_cell(cell, epoch, *to, journal),
-            MigrationStep::Discard { from } => self.discard_cell(cell, epoch, *from, journal),
-            MigrationStep::Keep => self.keep_cell(cell, epoch, journal),
+            MigrationStep::Plain(PlainStep::Expect) => self.expect_cell(cell, epoch),
+            MigrationStep::Piece(PieceStep::Copy) => self.begin_outgoing(cell, epoch),
+            MigrationStep::Plain(PlainStep::Take(_)) | MigrationStep::Own(_) => {
+                self.incoming_of(cell, epoch).map(drop)
+            }
+            MigrationStep::Piece(PieceStep::Drain) => self.drain_cell(cell, epoch),
+            MigrationStep::Plain(PlainStep::Release { to }) => self.release_cell(cell, epoch, *to, journal),
+            MigrationStep::Plain(PlainStep::Discard { from }) => {
+                self.discard_cell(cell, epoch, *from, journal)
+            }
+            MigrationStep::Plain(PlainStep::Keep) => self.keep_cell(cell, epoch, journal),
         }
     }
 

@@ -11,8 +11,9 @@ use futures::task::LocalSpawnExt;
 use crate::message::{ChunkView, MessageSpan, PartHistogram};
 use crate::message::{
     Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationRejected, MigrationReply,
-    MigrationRequest, MigrationStep, PartExemplar, PartPool, PartSeries, Piece, Read, ReadError, ReadReply,
-    ReadRequest, ReadTicket, Rows, Selection, SeriesView, Wanted, WriteBody, WritePart,
+    MigrationRequest, MigrationStep, OwnStep, PartExemplar, PartPool, PartSeries, Piece, PieceStep,
+    PlainStep, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView,
+    SeriesWanted, WriteBody, WritePart,
 };
 use crate::shard::append::TimeBounds;
 use crate::shard::migration::{Taken, take_step};
@@ -53,28 +54,28 @@ impl Pair {
     }
 
     /// A pass that begins with this step, but for its last piece.
-    fn pass(&self, first: MigrationStep) -> Result<Piece, MigrationRejected> {
+    fn pass(&self, first: PieceStep) -> Result<Piece, MigrationRejected> {
         let mut next = first;
         loop {
             let MigrationReply::Copied(piece) = step(&self.source, next)? else { panic!("a piece") };
             if piece.is_last {
                 return Ok(piece);
             }
-            step(&self.target, MigrationStep::Take(piece))?;
-            next = MigrationStep::Copy;
+            step(&self.target, PlainStep::Take(piece))?;
+            next = PieceStep::Copy;
         }
     }
 
     /// Up to the target's owning the cell. `between` runs before the last pass but one.
     fn bring_over(&self, between: impl Fn()) -> Taken {
-        step(&self.target, MigrationStep::Expect)?;
-        let piece = self.pass(MigrationStep::Copy)?;
-        step(&self.target, MigrationStep::Take(piece))?;
+        step(&self.target, PlainStep::Expect)?;
+        let piece = self.pass(PieceStep::Copy)?;
+        step(&self.target, PlainStep::Take(piece))?;
         between();
-        let piece = self.pass(MigrationStep::Copy)?;
-        step(&self.target, MigrationStep::Take(piece))?;
-        let rest = self.pass(MigrationStep::Drain)?;
-        step(&self.target, MigrationStep::Own { from: ShardId(0), rest })
+        let piece = self.pass(PieceStep::Copy)?;
+        step(&self.target, PlainStep::Take(piece))?;
+        let rest = self.pass(PieceStep::Drain)?;
+        step(&self.target, OwnStep { from: ShardId(0), rest })
     }
 
     /// What both tell at an epoch: each series once.
@@ -86,18 +87,18 @@ impl Pair {
     }
 }
 
-fn step(shard: &Shared, step: MigrationStep) -> Taken {
+fn step(shard: &Shared, step: impl Into<MigrationStep>) -> Taken {
     step_beside(shard, &Reads::new(usize::MAX), step)
 }
 
 /// With what waits among a shard's reads.
-fn step_beside(shard: &Shared, reads: &Rc<Reads>, step: MigrationStep) -> Taken {
+fn step_beside(shard: &Shared, reads: &Rc<Reads>, step: impl Into<MigrationStep>) -> Taken {
     let taken = Rc::new(Cell::new(None));
     let answer = {
         let taken = Rc::clone(&taken);
         move |answer| taken.set(Some(answer))
     };
-    let request = MigrationRequest { cell: CELL, epoch: EPOCH, step };
+    let request = MigrationRequest { cell: CELL, epoch: EPOCH, step: step.into() };
     take_step(shard, reads, &MemoryLog::default(), &Alone, request, answer);
     taken.take().expect("alone, every job runs to its end at once")
 }
@@ -142,8 +143,11 @@ fn written_within(shard: &Shared, series: usize, at_ms: i64, bounds: TimeBounds)
 
 /// The series that a shard answers for, with the number of their samples.
 fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadError> {
-    let request =
-        ReadRequest::Open { selection: Selection::everything(), wanted: Wanted::Chunks, bytes: usize::MAX };
+    let request = ReadRequest::Open {
+        selection: Selection::everything(),
+        wanted: SeriesWanted::Chunks.into(),
+        bytes: usize::MAX,
+    };
     let read = Read { ticket: ReadTicket::issue(), epoch, request };
     let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read))?;
     let ReadReply::Series(batch, None) = *opened else { panic!("all is in one batch") };
@@ -178,7 +182,7 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.target, EPOCH));
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
     assert_eq!((source.series, target.series), (510, 510), "until the source lets go");
-    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, PlainStep::Release { to: ShardId(1) }).unwrap();
     assert_eq!(select(&pair.source, Epoch::FIRST), Err(ReadError::Moved));
     assert_eq!(pair.seen(EPOCH), expect);
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
@@ -198,7 +202,7 @@ fn exemplify(shard: &Shared, number: usize, at_ms: i64) {
 
 /// The exemplars that a shard answers for, as series' numbers and times, those of a series ascending.
 fn exemplars(shard: &Shared, epoch: Epoch) -> Vec<(usize, i64)> {
-    let (selection, wanted) = (Selection::everything(), Wanted::Exemplars);
+    let (selection, wanted) = (Selection::everything(), SeriesWanted::Exemplars.into());
     let request = ReadRequest::Open { selection, wanted, bytes: usize::MAX };
     let read = Read { ticket: ReadTicket::issue(), epoch, request };
     let opened = block_on(Reads::new(usize::MAX).answer(Rc::clone(shard), Alone, read)).unwrap();
@@ -230,7 +234,7 @@ fn a_cell_takes_its_exemplars_along_and_those_that_came_while_it_was_copied() {
         (exemplars(&pair.source, EPOCH), exemplars(&pair.source, Epoch::FIRST)),
         (vec![], expect.clone())
     );
-    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, PlainStep::Release { to: ShardId(1) }).unwrap();
     assert_eq!(pair.source.borrow().stats().exemplars_kept, 0);
     assert_eq!(exemplars(&pair.target, EPOCH), expect);
 }
@@ -293,8 +297,8 @@ fn a_cell_that_stays_takes_parts_of_the_next_epoch_alone() {
     let pair = Pair::new(50, usize::MAX);
     let before = pair.seen(Epoch::FIRST);
     pair.bring_over(|| {}).unwrap();
-    step(&pair.target, MigrationStep::Discard { from: ShardId(0) }).unwrap();
-    step(&pair.source, MigrationStep::Keep).unwrap();
+    step(&pair.target, PlainStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, PlainStep::Keep).unwrap();
     for epoch in [Epoch::FIRST, EPOCH.next()] {
         assert_eq!(pair.seen(epoch), before, "at {epoch:?}");
     }
@@ -307,8 +311,8 @@ fn a_target_without_room_refuses_and_the_source_goes_on() {
     let pair = Pair::new(50, usize::MAX);
     pair.target.borrow_mut().set_memory_budget(20_000);
     assert_eq!(pair.bring_over(|| {}), Err(MigrationRejected::Full));
-    step(&pair.target, MigrationStep::Discard { from: ShardId(0) }).unwrap();
-    step(&pair.source, MigrationStep::Keep).unwrap();
+    step(&pair.target, PlainStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, PlainStep::Keep).unwrap();
     assert!(takes(&pair.source, Epoch::FIRST), "it was never drained");
     assert_eq!(pair.target.borrow().foreign_series(), 0);
 }
@@ -319,7 +323,7 @@ fn a_cell_takes_its_room_for_series_along() {
     let pair = Pair::new(50, OF_A_CELL * CELL_COUNT);
     assert_eq!(written(&pair.target, 1, SCRAPES * 15_000), 0, "a shard without cells has no room");
     pair.bring_over(|| {}).unwrap();
-    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, PlainStep::Release { to: ShardId(1) }).unwrap();
     assert_eq!(written(&pair.target, OF_A_CELL + 10, SCRAPES * 15_000), OF_A_CELL as u64);
 }
 
@@ -374,17 +378,17 @@ fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
         assert_eq!(host.sleeps(), 1);
     };
     let before = pair.seen(Epoch::FIRST);
-    step(&pair.target, MigrationStep::Expect).unwrap();
-    let piece = pair.pass(MigrationStep::Copy).unwrap();
+    step(&pair.target, PlainStep::Expect).unwrap();
+    let piece = pair.pass(PieceStep::Copy).unwrap();
     waits(&pair.source, Epoch::FIRST);
     check_deleted(delete(&pair.target, Alone, Epoch::FIRST, 0), Deleted::default(), Ok(()));
-    step(&pair.target, MigrationStep::Take(piece)).unwrap();
-    let rest = pair.pass(MigrationStep::Drain).unwrap();
+    step(&pair.target, PlainStep::Take(piece)).unwrap();
+    let rest = pair.pass(PieceStep::Drain).unwrap();
     waits(&pair.source, Epoch::FIRST);
-    step(&pair.target, MigrationStep::Own { from: ShardId(0), rest }).unwrap();
+    step(&pair.target, OwnStep { from: ShardId(0), rest }).unwrap();
     waits(&pair.source, Epoch::FIRST);
     assert_eq!(pair.seen(EPOCH), before);
-    step(&pair.source, MigrationStep::Release { to: ShardId(1) }).unwrap();
+    step(&pair.source, PlainStep::Release { to: ShardId(1) }).unwrap();
     let moved = Err(ReadError::Moved);
     check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), Deleted::default(), moved);
     check_deleted(delete(&pair.source, Alone, EPOCH, 0), Deleted::default(), Ok(()));
@@ -400,19 +404,19 @@ fn a_deletion_that_waits_for_a_cell_is_woken_when_the_cell_stays_comes_or_left()
     let deleting = |shard, reads, epoch| {
         delete_beside(shard, reads, Scripted::new(|_| {}), (ReadTicket::issue(), epoch), i64::MAX)
     };
-    let to_source = |next| drop(step_beside(&pair.source, &source, next).unwrap());
-    let to_target = |next| drop(step_beside(&pair.target, &target, next).unwrap());
+    let to_source = |next: PlainStep| drop(step_beside(&pair.source, &source, next).unwrap());
+    let to_target = |next: MigrationStep| drop(step_beside(&pair.target, &target, next).unwrap());
     let ended = |reply: DeletionReply| reply.ended;
-    to_target(MigrationStep::Expect);
-    pair.pass(MigrationStep::Copy).unwrap();
-    let kept = check_is_woken(deleting(&pair.source, &source, EPOCH), || to_source(MigrationStep::Keep));
+    to_target(PlainStep::Expect.into());
+    pair.pass(PieceStep::Copy).unwrap();
+    let kept = check_is_woken(deleting(&pair.source, &source, EPOCH), || to_source(PlainStep::Keep));
     assert_eq!(ended(kept), Ok(()));
-    let piece = pair.pass(MigrationStep::Copy).unwrap();
-    to_target(MigrationStep::Take(piece));
-    let rest = pair.pass(MigrationStep::Drain).unwrap();
+    let piece = pair.pass(PieceStep::Copy).unwrap();
+    to_target(PlainStep::Take(piece).into());
+    let rest = pair.pass(PieceStep::Drain).unwrap();
     let left = check_is_woken(deleting(&pair.source, &source, Epoch::FIRST), || {
-        to_target(MigrationStep::Own { from: ShardId(0), rest });
-        to_source(MigrationStep::Release { to: ShardId(1) });
+        to_target(OwnStep { from: ShardId(0), rest }.into());
+        to_source(PlainStep::Release { to: ShardId(1) });
     });
     assert_eq!(ended(left), Err(ReadError::Moved.into()));
     assert!(target.settled.count() > 0 && source.settled.is_unawaited());
@@ -422,13 +426,13 @@ fn a_deletion_that_waits_for_a_cell_is_woken_when_the_cell_stays_comes_or_left()
 fn a_deletion_waits_for_cells_for_one_time_whatever_is_selected_of_them() {
     let half_us = DELETION_WAIT_MAX.as_micros() as u64 / 2;
     let pair = Rc::new(Pair::new(1, usize::MAX));
-    pair.pass(MigrationStep::Copy).unwrap();
+    pair.pass(PieceStep::Copy).unwrap();
     // The cell stays, and goes again as soon as the first selection is through with its series.
     let (stays_since, of_host) = (Rc::new(Cell::new(None)), Rc::clone(&pair));
     let stayed = Rc::clone(&stays_since);
     let host = Scripted::new(move |at| {
         if stayed.get().is_some_and(|since| at == since + 2) {
-            of_host.pass(MigrationStep::Copy).unwrap();
+            of_host.pass(PieceStep::Copy).unwrap();
         }
     });
     let matchers: Arc<[_]> = [Matcher::new("__name__", MatchOp::Equal, "up").unwrap()].into();
@@ -444,7 +448,7 @@ fn a_deletion_waits_for_cells_for_one_time_whatever_is_selected_of_them() {
     let mut deleting = Box::pin(delete::delete(shard, Rc::clone(&reads), log, host.clone(), deletion));
     assert!((&mut deleting).now_or_never().is_none(), "it waits for the first one's");
     host.pass(half_us);
-    step_beside(&pair.source, &reads, MigrationStep::Keep).unwrap();
+    step_beside(&pair.source, &reads, PlainStep::Keep).unwrap();
     stays_since.set(Some(host.steps()));
     assert!((&mut deleting).now_or_never().is_none(), "and for the other one's");
     assert_eq!(host.sleeps(), 2);
@@ -456,8 +460,8 @@ fn a_deletion_waits_for_cells_for_one_time_whatever_is_selected_of_them() {
 #[test]
 fn a_deletion_that_nobody_waits_for_waits_for_no_cell() {
     let (pair, reads, ticket) = (Pair::new(1, usize::MAX), Reads::new(usize::MAX), ReadTicket::issue());
-    step(&pair.target, MigrationStep::Expect).unwrap();
-    pair.pass(MigrationStep::Copy).unwrap();
+    step(&pair.target, PlainStep::Expect).unwrap();
+    pair.pass(PieceStep::Copy).unwrap();
     let of_read = (ticket.clone(), Epoch::FIRST);
     let deleting = delete_beside(&pair.source, &reads, Scripted::new(|_| {}), of_read, 0);
     let reply = check_is_woken(deleting, || ticket.cancel());
@@ -468,8 +472,8 @@ fn a_deletion_that_nobody_waits_for_waits_for_no_cell() {
 fn a_deletion_goes_on_in_a_cell_that_stays_after_all() {
     let pair = Pair::new(50, usize::MAX);
     pair.bring_over(|| {}).unwrap();
-    step(&pair.target, MigrationStep::Discard { from: ShardId(0) }).unwrap();
-    step(&pair.source, MigrationStep::Keep).unwrap();
+    step(&pair.target, PlainStep::Discard { from: ShardId(0) }).unwrap();
+    step(&pair.source, PlainStep::Keep).unwrap();
     let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
     check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), all, Ok(()));
     assert_eq!(pair.seen(EPOCH.next()), []);
@@ -484,7 +488,7 @@ fn a_cell_that_left_is_waited_with_until_the_last_read_from_before_ends() {
         *block_on(Rc::clone(&reads).answer(Rc::clone(&pair.source), Alone, read)).unwrap()
     };
     let selection = Selection::everything();
-    let opened = ask(ReadRequest::Open { selection, wanted: Wanted::Chunks, bytes: 1 });
+    let opened = ask(ReadRequest::Open { selection, wanted: SeriesWanted::Chunks.into(), bytes: 1 });
     let ReadReply::Series(_, Some(cursor)) = opened else { panic!("there is more") };
     let (is_over, of_task) = (Rc::new(Cell::new(false)), Rc::clone(&reads));
     let (told, mut tasks) = (Rc::clone(&is_over), LocalPool::new());
@@ -503,18 +507,20 @@ fn a_cell_that_left_is_waited_with_until_the_last_read_from_before_ends() {
 #[test]
 fn steps_that_do_not_follow_are_refused() {
     let pair = Pair::new(1, usize::MAX);
-    let check = |shard: &Shared, asked, refusal| assert_eq!(step(shard, asked), Err(refusal));
-    check(&pair.source, MigrationStep::Expect, MigrationRejected::OutOfStep);
-    check(&pair.source, MigrationStep::Drain, MigrationRejected::OutOfStep);
-    check(&pair.source, MigrationStep::Release { to: ShardId(1) }, MigrationRejected::OutOfStep);
-    check(&pair.target, MigrationStep::Copy, MigrationRejected::NotHeld);
-    check(&pair.target, MigrationStep::Take(Piece::default()), MigrationRejected::OutOfStep);
-    let own = |rest| MigrationStep::Own { from: ShardId(0), rest };
+    fn check(shard: &Shared, asked: impl Into<MigrationStep>, refusal: MigrationRejected) {
+        assert_eq!(step(shard, asked), Err(refusal));
+    }
+    check(&pair.source, PlainStep::Expect, MigrationRejected::OutOfStep);
+    check(&pair.source, PieceStep::Drain, MigrationRejected::OutOfStep);
+    check(&pair.source, PlainStep::Release { to: ShardId(1) }, MigrationRejected::OutOfStep);
+    check(&pair.target, PieceStep::Copy, MigrationRejected::NotHeld);
+    check(&pair.target, PlainStep::Take(Piece::default()), MigrationRejected::OutOfStep);
+    let own = |rest| OwnStep { from: ShardId(0), rest };
     check(&pair.target, own(Piece::default()), MigrationRejected::OutOfStep);
-    step(&pair.target, MigrationStep::Expect).unwrap();
-    check(&pair.target, MigrationStep::Expect, MigrationRejected::Busy);
+    step(&pair.target, PlainStep::Expect).unwrap();
+    check(&pair.target, PlainStep::Expect, MigrationRejected::Busy);
     let garbage = Piece { payload: vec![9], series: 1, ..Piece::default() };
-    for asked in [MigrationStep::Take(garbage.clone()), own(garbage)] {
+    for asked in [MigrationStep::Plain(PlainStep::Take(garbage.clone())), own(garbage).into()] {
         assert!(matches!(step(&pair.target, asked), Err(MigrationRejected::Unreadable(_))));
     }
     assert!(!pair.target.borrow().ownership.owns(CELL), "without its last piece");

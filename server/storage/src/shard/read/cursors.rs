@@ -4,7 +4,7 @@
 
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{CursorId, ReadError, ReadTicket, Selection, Wanted};
+use crate::message::{CursorId, ReadError, ReadTicket, Selection, SeriesWanted, TextsWanted, Wanted};
 use crate::shard::Host;
 use crate::shard::index::{Moment, NameRef};
 use crate::shard::read::job::Job;
@@ -75,13 +75,13 @@ impl Cursor {
     ) -> Result<Self, ReadError> {
         let moment = job.shard.borrow().index.now();
         let (rows, reserved) = match &wanted {
-            Wanted::UncutChunks => series::find_uncut(job, &selection).await?,
-            Wanted::Chunks | Wanted::LabelSets | Wanted::ExternalChunks(_) | Wanted::ExternalLabelSets(_) => {
-                series::find(job, &selection, wanted.view()).await?
+            Wanted::Series(SeriesWanted::UncutChunks) => series::find_uncut(job, &selection).await?,
+            Wanted::Series(SeriesWanted::Exemplars) => series::find_with_exemplars(job, &selection).await?,
+            Wanted::Series(wanted) => series::find(job, &selection, wanted.view()).await?,
+            Wanted::Texts(TextsWanted::LabelNames) => labels::find_names(job, &selection, moment).await?,
+            Wanted::Texts(TextsWanted::LabelValues(name)) => {
+                labels::find_values(job, name, &selection, moment).await?
             }
-            Wanted::Exemplars => series::find_with_exemplars(job, &selection).await?,
-            Wanted::LabelNames => labels::find_names(job, &selection, moment).await?,
-            Wanted::LabelValues(name) => labels::find_values(job, name, &selection, moment).await?,
         };
         Ok(Self {
             rows,

@@ -3,7 +3,7 @@
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
 use crate::cell::rest;
-use crate::message::{ChunkOf, ExternalView, ReadError, Selection, SeriesBatch, SeriesBatchBuilder};
+use crate::message::{ChunkOf, ExternalView, ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::{Host, Shard};
@@ -31,7 +31,9 @@ pub(super) async fn next_batch<H: Host>(
     bytes: usize,
 ) -> Result<SeriesBatch, ReadError> {
     let Cursor { rows, next, selection, wanted, .. } = cursor;
-    let Rows::Series(found) = rows else { unreachable!("the cursor is one over series") };
+    let (Rows::Series(found), Wanted::Series(wanted)) = (rows, &*wanted) else {
+        unreachable!("the cursor is one over series")
+    };
     let with_chunks = wanted.has_chunks();
     let usual_bytes = if with_chunks { SERIES_BYTES } else { LABELS_BYTES };
     let room = bytes.min((found.len() - *next) * usual_bytes);

@@ -24,8 +24,8 @@ pub(super) mod tests;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Wanted};
-use crate::shard::read::cursors::{Cursor, Cursors, Rows};
+use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, SeriesWanted, Wanted};
+use crate::shard::read::cursors::{Cursor, Cursors};
 use crate::shard::read::job::Job;
 use crate::shard::read::series::Matched;
 use crate::shard::{Host, Shard};
@@ -128,16 +128,15 @@ impl Reads {
         id: Option<CursorId>,
         bytes: usize,
     ) -> Result<ReadReply, ReadError> {
-        match &cursor.rows {
-            Rows::Series(_) if cursor.wanted == Wanted::Exemplars => {
-                let batch = exemplars::next_batch(job, &mut cursor, bytes).await?;
+        match &cursor.wanted {
+            Wanted::Series(wanted) => {
+                let batch = match wanted {
+                    SeriesWanted::Exemplars => exemplars::next_batch(job, &mut cursor, bytes).await?,
+                    _others => filling::next_batch(job, &mut cursor, bytes).await?,
+                };
                 Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
             }
-            Rows::Series(_) => {
-                let batch = filling::next_batch(job, &mut cursor, bytes).await?;
-                Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
-            }
-            Rows::Names(_) | Rows::Values(_) => {
+            Wanted::Texts(_) => {
                 let batch = labels::next_batch(job, &mut cursor, bytes).await?;
                 Ok(ReadReply::Texts(batch, self.keep(cursor, id)?))
             }

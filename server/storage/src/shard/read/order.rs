@@ -97,7 +97,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use crate::message::{Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, Wanted};
+    use crate::message::{Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesWanted};
     use crate::shard::Reads;
     use crate::shard::tests::{EVER, append, shard};
     use proptest::prelude::*;
@@ -115,7 +115,7 @@ mod tests {
         append(&shard, EVER, &written);
         let request = ReadRequest::Open {
             selection: Selection::everything(),
-            wanted: Wanted::ExternalLabelSets(Arc::new(view.clone())),
+            wanted: SeriesWanted::ExternalLabelSets(Arc::new(view.clone())).into(),
             bytes: usize::MAX >> 40,
         };
         let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };

@@ -8,8 +8,8 @@ use futures::FutureExt;
 use futures::executor::block_on;
 
 use crate::message::{
-    CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, TextBatch,
-    Wanted,
+    CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch,
+    SeriesWanted, TextBatch, TextsWanted, Wanted,
 };
 use crate::shard::ownership::Ownership;
 use crate::shard::tests::{EVER, append, labels, scrape, shard};
@@ -96,7 +96,7 @@ pub(in crate::shard) fn select(
     matchers: &[(&str, MatchOp, &str)],
     bytes: usize,
 ) -> Vec<(Labels, usize)> {
-    let batches = batches(shard, reads, selection(matchers), Wanted::Chunks, bytes);
+    let batches = batches(shard, reads, selection(matchers), SeriesWanted::Chunks.into(), bytes);
     let mut all = Vec::new();
     for batch in batches.into_iter().map(series_of) {
         for at in 0..batch.count() {
@@ -137,7 +137,7 @@ fn exemplars_come_back_whole_in_batches_and_within_the_range() {
     {
         let selection =
             Selection { min_ms: range.0, max_ms: range.1, ..selection(&[("job", MatchOp::Equal, "node")]) };
-        let batches = batches(&shard, &reads, selection, Wanted::Exemplars, bytes);
+        let batches = batches(&shard, &reads, selection, SeriesWanted::Exemplars.into(), bytes);
         let mut found: Vec<Labels> = Vec::new();
         for batch in batches.into_iter().map(series_of) {
             for at in 0..batch.count() {
@@ -151,8 +151,11 @@ fn exemplars_come_back_whole_in_batches_and_within_the_range() {
         assert!(found.len() == 100 && found.is_sorted(), "{} series", found.len());
     }
     let none = Selection { min_ms: 0, max_ms: 499, ..selection(&[]) };
-    let batch =
-        batches(&shard, &reads, none, Wanted::Exemplars, 1).into_iter().map(series_of).next().unwrap();
+    let batch = batches(&shard, &reads, none, SeriesWanted::Exemplars.into(), 1)
+        .into_iter()
+        .map(series_of)
+        .next()
+        .unwrap();
     assert_eq!((batch.count(), reads.cursors(), reads.bytes()), (0, 0, 0));
 }
 
@@ -180,7 +183,7 @@ fn only_chunks_that_overlap_the_range_are_given_and_only_series_that_have_one() 
     append(&shard, EVER, &[old, long]);
     let find = |min_ms, max_ms| {
         let selection = Selection { min_ms, max_ms, ..Selection::everything() };
-        let batches = batches(&shard, &reads, selection.clone(), Wanted::Chunks, 1 << 20);
+        let batches = batches(&shard, &reads, selection.clone(), SeriesWanted::Chunks.into(), 1 << 20);
         let mut found = Vec::new();
         for batch in batches.into_iter().map(series_of) {
             for at in 0..batch.count() {
@@ -190,7 +193,8 @@ fn only_chunks_that_overlap_the_range_are_given_and_only_series_that_have_one() 
                 found.push((Labels::from(series.labels).get("__name__").unwrap().to_owned(), times.len()));
             }
         }
-        let names = texts(&shard, &reads, selection, Wanted::LabelValues("__name__".into()), 1 << 20);
+        let names =
+            texts(&shard, &reads, selection, TextsWanted::LabelValues("__name__".into()).into(), 1 << 20);
         assert_eq!(names, found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
         found
     };
@@ -271,10 +275,11 @@ fn names_and_values_are_those_of_the_series_that_match() {
     let early = Selection { max_ms: 2000, ..Selection::everything() };
     let late = Selection { min_ms: 2000, ..Selection::everything() };
     for bytes in [1, 100, 1 << 20] {
-        let names =
-            |selection: &Selection| texts(&shard, &reads, selection.clone(), Wanted::LabelNames, bytes);
+        let names = |selection: &Selection| {
+            texts(&shard, &reads, selection.clone(), TextsWanted::LabelNames.into(), bytes)
+        };
         let values = |name: &str, selection: &Selection| {
-            texts(&shard, &reads, selection.clone(), Wanted::LabelValues(name.into()), bytes)
+            texts(&shard, &reads, selection.clone(), TextsWanted::LabelValues(name.into()).into(), bytes)
         };
         let everything = Selection::everything();
         assert_eq!(names(&everything), ["__name__", "instance", "job", "zone"]);
@@ -298,7 +303,7 @@ fn a_cursor_s_list_keeps_its_memory_until_it_is_closed_and_the_next_one_waits_fo
     let (shard, reads) = (shard(), Reads::new(64_000));
     append(&shard, EVER, &scrape(1000, 0));
     let (older, younger) = (ReadTicket::issue(), ReadTicket::issue());
-    let all = || open(selection(&[("job", MatchOp::Equal, "node")]), Wanted::Chunks, 1);
+    let all = || open(selection(&[("job", MatchOp::Equal, "node")]), SeriesWanted::Chunks.into(), 1);
     let first = next_of(&ask_as(&shard, &reads, &older, all()).unwrap()).unwrap();
     assert_eq!(reads.bytes(), 12_000);
     let read = Read { ticket: younger.clone(), epoch: Epoch::FIRST, request: all() };
@@ -315,7 +320,7 @@ fn a_cursor_s_list_keeps_its_memory_until_it_is_closed_and_the_next_one_waits_fo
 fn what_alone_takes_more_than_all_reads_may_is_refused() {
     let (shard, reads) = (shard(), Reads::new(13_000));
     append(&shard, EVER, &scrape(1000, 0));
-    let all = open(Selection::everything(), Wanted::Chunks, 1);
+    let all = open(Selection::everything(), SeriesWanted::Chunks.into(), 1);
     assert_eq!(ask(&shard, &reads, all).unwrap_err(), ReadError::TooLarge { bytes_max: 13_000 });
     assert_eq!((reads.cursors(), reads.bytes()), (0, 0));
 }
@@ -327,7 +332,7 @@ fn a_series_that_has_nothing_in_the_range_takes_no_memory_and_no_place_in_the_so
     append(&shard, EVER, &scrape(5, 9000));
     for (min_ms, max_ms, expect) in [(i64::MIN, i64::MAX, 1000), (1, i64::MAX, 5), (9001, i64::MAX, 0)] {
         let selection = Selection { min_ms, max_ms, ..Selection::everything() };
-        let reply = ask(&shard, &reads, open(selection, Wanted::LabelSets, 1)).unwrap();
+        let reply = ask(&shard, &reads, open(selection, SeriesWanted::LabelSets.into(), 1)).unwrap();
         assert_eq!(reads.bytes(), if expect > 0 { expect * 12 } else { 0 });
         if let Some(cursor) = next_of(&reply) {
             ask(&shard, &reads, ReadRequest::Close(vec![cursor])).unwrap();
@@ -349,7 +354,7 @@ fn series_that_have_nothing_in_the_range_are_not_looked_at_for_each_of_their_lab
     append(&shard, EVER, &[(labels(&[("__name__", "new"), ("l00", "v0")]), vec![Sample::new(9000, 1.0)])]);
     for (min_ms, names) in [(9000, &["__name__", "l00"][..]), (9001, &[])] {
         let selection = Selection { min_ms, ..Selection::everything() };
-        let request = open(selection, Wanted::LabelNames, 1 << 20);
+        let request = open(selection, TextsWanted::LabelNames.into(), 1 << 20);
         let (host, ticket) = (Scripted::new(|_| {}), ReadTicket::issue());
         let read = Read { ticket, epoch: Epoch::FIRST, request };
         let reply = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read)).unwrap();
@@ -378,7 +383,7 @@ fn a_series_that_another_shard_answers_for_is_not_given_though_a_found_one_s_ref
                 assert!(changed.borrow().store.holds(REUSED));
             }
         });
-        let request = open(Selection::everything(), Wanted::LabelSets, 1 << 20);
+        let request = open(Selection::everything(), SeriesWanted::LabelSets.into(), 1 << 20);
         let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
         let reply = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read)).unwrap();
         let batch = series_of(*reply);
@@ -394,7 +399,7 @@ fn a_series_that_another_shard_answers_for_is_not_given_though_a_found_one_s_ref
 fn a_bounded_number_of_cursors_is_open() {
     let (shard, reads) = (shard(), Reads::new(usize::MAX));
     append(&shard, EVER, &scrape(10, 0));
-    let one_more = || ask(&shard, &reads, open(Selection::everything(), Wanted::LabelSets, 1));
+    let one_more = || ask(&shard, &reads, open(Selection::everything(), SeriesWanted::LabelSets.into(), 1));
     for _ in 0..CURSORS_MAX {
         one_more().unwrap();
     }
@@ -407,13 +412,13 @@ fn every_kind() -> Vec<(&'static str, ReadRequest)> {
     let everything = Selection::everything;
     let ranged = || Selection { min_ms: 500, ..everything() };
     let searched = || selection(&[("instance", MatchOp::Regex, "((i0*){9}.*)+")]);
-    let values = || Wanted::LabelValues("instance".into());
+    let values = || TextsWanted::LabelValues("instance".into()).into();
     vec![
-        ("chunks", open(everything(), Wanted::Chunks, 1 << 20)),
-        ("label sets of a range", open(ranged(), Wanted::LabelSets, 1 << 20)),
-        ("searched", open(searched(), Wanted::LabelSets, 1 << 20)),
-        ("names", open(everything(), Wanted::LabelNames, 1 << 20)),
-        ("names of a range", open(ranged(), Wanted::LabelNames, 1 << 20)),
+        ("chunks", open(everything(), SeriesWanted::Chunks.into(), 1 << 20)),
+        ("label sets of a range", open(ranged(), SeriesWanted::LabelSets.into(), 1 << 20)),
+        ("searched", open(searched(), SeriesWanted::LabelSets.into(), 1 << 20)),
+        ("names", open(everything(), TextsWanted::LabelNames.into(), 1 << 20)),
+        ("names of a range", open(ranged(), TextsWanted::LabelNames.into(), 1 << 20)),
         ("values", open(everything(), values(), 1 << 20)),
         ("values of a range", open(ranged(), values(), 1 << 20)),
         ("values, searched", open(searched(), values(), 1 << 20)),
@@ -482,7 +487,7 @@ fn no_step_of_a_read_is_longer_for_more_series() {
 fn values_that_come_and_go_while_they_are_read_leave_the_others_in_order_and_once() {
     let (shard, reads) = (shard(), Reads::new(usize::MAX));
     append(&shard, EVER, &scrape(500, 1000));
-    let wanted = Wanted::LabelValues("instance".into());
+    let wanted = TextsWanted::LabelValues("instance".into()).into();
     let reply = ask(&shard, &reads, open(Selection::everything(), wanted, 200)).unwrap();
     let mut cursor = next_of(&reply);
     let mut found: Vec<String> = texts_of(reply).iter().map(str::to_owned).collect();
@@ -511,7 +516,9 @@ fn a_fetch_that_fails_leaves_no_cursor() {
     let (shard, reads) = (shard(), Reads::new(usize::MAX));
     append(&shard, EVER, &scrape(500, 1000));
     let ticket = ReadTicket::issue();
-    let reply = ask_as(&shard, &reads, &ticket, open(Selection::everything(), Wanted::Chunks, 1)).unwrap();
+    let reply =
+        ask_as(&shard, &reads, &ticket, open(Selection::everything(), SeriesWanted::Chunks.into(), 1))
+            .unwrap();
     let cursor = next_of(&reply).unwrap();
     ticket.cancel();
     let fetched = ask_as(&shard, &reads, &ticket, ReadRequest::Fetch { cursor, bytes: 1 << 20 });

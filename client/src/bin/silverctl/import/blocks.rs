@@ -14,6 +14,7 @@ use crate::filter::Filter;
 use crate::interrupt::Interrupt;
 use crate::sending::Sending;
 use silverback_block::BlockFault;
+use tokio::sync::mpsc;
 
 /// Faults that are told one by one.
 const TOLD_MAX: u64 = 20;
@@ -80,25 +81,8 @@ impl Import {
         if files.segments.is_empty() {
             return Ok(());
         }
-        let mut pieces = head.read(self.filter.clone());
-        loop {
-            let piece = tokio::select! {
-                piece = pieces.recv() => piece,
-                () = self.interrupt.come() => {
-                    self.report.end = End::Interrupt;
-                    return Ok(());
-                }
-            };
-            match piece {
-                None => return Ok(()),
-                Some(Ok(piece)) => self.take(piece, None, &mut BlockState::default()).await?,
-                Some(Err(fault)) => {
-                    self.report.heads_damaged += 1;
-                    self.tell(&fault);
-                    return Ok(());
-                }
-            }
-        }
+        let pieces = head.read(self.filter.clone());
+        self.take_all(pieces, None, &mut BlockState::default()).await.map(drop)
     }
 
     async fn block(&mut self, block: &FoundBlock) -> Result<(), Failure> {
@@ -112,27 +96,40 @@ impl Import {
             self.report.blocks_out_of_range += 1;
             return Ok(());
         }
-        let mut pieces = pieces::read(&block.dir, done.series_done, self.filter.clone());
-        let is_whole = loop {
+        let pieces = pieces::read(&block.dir, done.series_done, self.filter.clone());
+        let is_whole = self.take_all(pieces, Some(name), &mut done).await?;
+        self.report.blocks_read += u64::from(is_whole);
+        self.note(name, BlockState { is_whole, ..done }).await
+    }
+
+    /// Takes the pieces of a block, or of the head, and says whether it came to their end.
+    async fn take_all(
+        &mut self,
+        mut pieces: mpsc::Receiver<Result<Piece, BlockFault>>,
+        block: Option<&str>,
+        done: &mut BlockState,
+    ) -> Result<bool, Failure> {
+        loop {
             let piece = tokio::select! {
                 piece = pieces.recv() => piece,
                 () = self.interrupt.come() => {
                     self.report.end = End::Interrupt;
-                    break false;
+                    return Ok(false);
                 }
             };
             match piece {
-                None => break true,
-                Some(Ok(piece)) => self.take(piece, Some(name), &mut done).await?,
+                None => return Ok(true),
+                Some(Ok(piece)) => self.take(piece, block, done).await?,
                 Some(Err(fault)) => {
-                    self.report.blocks_damaged += 1;
+                    match block {
+                        Some(_) => self.report.blocks_damaged += 1,
+                        None => self.report.heads_damaged += 1,
+                    }
                     self.tell(&fault);
-                    break false;
+                    return Ok(false);
                 }
             }
-        };
-        self.report.blocks_read += u64::from(is_whole);
-        self.note(name, BlockState { is_whole, ..done }).await
+        }
     }
 
     /// A piece of a block, or of the head.

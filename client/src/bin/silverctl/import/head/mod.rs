@@ -27,7 +27,7 @@ use super::pieces::{PIECE_HISTOGRAMS_MAX, PIECES_MAX, Piece, Stop};
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
 use log::{Log, Record};
-use record::{Kind, LoggedHistogram, LoggedSample, LoggedSeries};
+use record::{Kind, Logged, LoggedSeries};
 use silverback_block::{BlockFault, DeletedRange};
 use silverback_client::histogram::Histogram;
 
@@ -185,9 +185,9 @@ impl<'a> Reading<'a> {
                 Ok(Some(record)) => {
                     let read = match record.kind() {
                         Kind::Series => record.series().map(|series| self.name(series)),
-                        Kind::Samples => record.samples().map(|samples| self.take(&samples)),
+                        Kind::Samples => record.samples().map(|samples| self.take(samples)),
                         Kind::Histograms(kind) => {
-                            record.histograms(kind).map(|histograms| self.take_histograms(histograms))
+                            record.histograms(kind).map(|histograms| self.take(histograms))
                         }
                         Kind::Tombstones | Kind::Other | Kind::Unknown => Ok(Ok(())),
                     };
@@ -234,27 +234,18 @@ impl<'a> Reading<'a> {
         self.portions == 1 || hasher.finish() % self.portions == self.portion
     }
 
-    fn take(&mut self, samples: &[LoggedSample]) -> Result<(), Stop> {
-        for sample in samples.iter().filter(|sample| sample.at_ms >= self.head.floor_ms) {
-            match self.series.get_mut(&sample.reference) {
-                Some(series) => self.samples += series.take(sample, self.head, self.filter, &mut self.counts),
-                None if self.portion == 0 && !self.named.contains(&sample.reference) => {
-                    self.counts.samples_nameless += 1;
-                }
-                None => {}
-            }
-        }
-        if self.samples >= self.head.bounds.samples { self.give_samples() } else { Ok(()) }
-    }
-
-    fn take_histograms(&mut self, histograms: Vec<LoggedHistogram>) -> Result<(), Stop> {
+    fn take<T: Kept>(&mut self, logged: Vec<Logged<T>>) -> Result<(), Stop> {
         let (head, filter) = (self.head, self.filter);
-        for histogram in histograms.into_iter().filter(|histogram| histogram.at_ms >= head.floor_ms) {
-            match self.series.get_mut(&histogram.reference) {
+        for Logged { reference, at_ms, value } in logged.into_iter().filter(|one| one.at_ms >= head.floor_ms)
+        {
+            match self.series.get_mut(&reference) {
                 Some(series) => {
-                    self.samples += series.take_histogram(histogram, head, filter, &mut self.counts);
+                    let at = (reference, at_ms);
+                    if is_wanted(T::newest_ms(series), at, head, filter, &mut self.counts) {
+                        self.samples += value.keep(at_ms, series, &mut self.counts);
+                    }
                 }
-                None if self.portion == 0 && !self.named.contains(&histogram.reference) => {
+                None if self.portion == 0 && !self.named.contains(&reference) => {
                     self.counts.samples_nameless += 1;
                 }
                 None => {}
@@ -303,40 +294,40 @@ impl Known {
     const fn has_any(&self) -> bool {
         self.newest_ms.is_some() || self.newest_histogram_ms.is_some()
     }
+}
 
-    /// How many samples more there are: one or none.
-    fn take(
-        &mut self,
-        sample: &LoggedSample,
-        head: &Head,
-        filter: &Filter,
-        counts: &mut HeadCounts,
-    ) -> usize {
-        let at = (sample.reference, sample.at_ms);
-        if !is_wanted(&mut self.newest_ms, at, head, filter, counts) {
-            return 0;
-        }
-        self.samples.push((sample.at_ms, sample.value));
-        1
+/// What a series keeps until it is given.
+trait Kept {
+    /// The newest that came of its kind.
+    fn newest_ms(series: &mut Known) -> &mut Option<i64>;
+
+    /// Keeps it, and says as how many samples it counts.
+    fn keep(self, at_ms: i64, series: &mut Known, counts: &mut HeadCounts) -> usize;
+}
+
+impl Kept for f64 {
+    fn newest_ms(series: &mut Known) -> &mut Option<i64> {
+        &mut series.newest_ms
     }
 
-    /// As how many samples more it counts.
-    fn take_histogram(
-        &mut self,
-        LoggedHistogram { reference, at_ms, histogram }: LoggedHistogram,
-        head: &Head,
-        filter: &Filter,
-        counts: &mut HeadCounts,
-    ) -> usize {
-        if !is_wanted(&mut self.newest_histogram_ms, (reference, at_ms), head, filter, counts) {
-            return 0;
-        }
-        let Some(histogram) = histogram else {
+    fn keep(self, at_ms: i64, series: &mut Known, _: &mut HeadCounts) -> usize {
+        series.samples.push((at_ms, self));
+        1
+    }
+}
+
+impl Kept for Option<Histogram> {
+    fn newest_ms(series: &mut Known) -> &mut Option<i64> {
+        &mut series.newest_histogram_ms
+    }
+
+    fn keep(self, at_ms: i64, series: &mut Known, counts: &mut HeadCounts) -> usize {
+        let Some(histogram) = self else {
             counts.histograms_too_large += 1;
             return 0;
         };
         let bytes = size_of::<(i64, Histogram)>() + histogram.heap_bytes();
-        self.histograms.push((at_ms, histogram));
+        series.histograms.push((at_ms, histogram));
         bytes.div_ceil(FLOAT_BYTES)
     }
 }

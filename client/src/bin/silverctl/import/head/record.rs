@@ -35,26 +35,16 @@ pub struct LoggedSeries {
     pub labels: Vec<(String, String)>,
 }
 
-/// A sample of a series that is named before it.
+/// What a series that is named before it has: a float, or a native histogram, which nobody has validated and which is
+/// none where it is larger than a node takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LoggedSample {
+pub struct Logged<T> {
     /// The series.
     pub reference: u64,
     /// Milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// Its value.
-    pub value: f64,
-}
-
-/// A native histogram, likewise.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LoggedHistogram {
-    /// The series.
-    pub reference: u64,
-    /// Milliseconds since the Unix epoch.
-    pub at_ms: i64,
-    /// The histogram; nobody has validated it. None: it is larger than a node takes.
-    pub histogram: Option<Histogram>,
+    /// What it has then.
+    pub value: T,
 }
 
 impl<'a> Record<'a> {
@@ -84,23 +74,19 @@ impl<'a> Record<'a> {
     }
 
     /// Its samples: all of them are told by how far they are from the first one's reference and time.
-    pub fn samples(&self) -> Result<Vec<LoggedSample>, Misread> {
-        self.by_series(|reference, at_ms, cursor| {
-            Ok(LoggedSample { reference, at_ms, value: f64::from_bits(cursor.u64()?) })
-        })
+    pub fn samples(&self) -> Result<Vec<Logged<f64>>, Misread> {
+        self.by_series(|cursor| cursor.u64().map(f64::from_bits))
     }
 
     /// Its native histograms, likewise.
-    pub fn histograms(&self, kind: HistogramKind) -> Result<Vec<LoggedHistogram>, Misread> {
-        self.by_series(|reference, at_ms, cursor| {
-            Ok(LoggedHistogram { reference, at_ms, histogram: histograms::read(kind, cursor)? })
-        })
+    pub fn histograms(&self, kind: HistogramKind) -> Result<Vec<Logged<Option<Histogram>>>, Misread> {
+        self.by_series(|cursor| histograms::read(kind, cursor))
     }
 
     fn by_series<T>(
         &self,
-        mut read: impl FnMut(u64, i64, &mut Cursor<'a>) -> Result<T, Misread>,
-    ) -> Result<Vec<T>, Misread> {
+        mut read: impl FnMut(&mut Cursor<'a>) -> Result<T, Misread>,
+    ) -> Result<Vec<Logged<T>>, Misread> {
         if self.bytes.len() == 1 {
             return Ok(Vec::new());
         }
@@ -110,7 +96,7 @@ impl<'a> Record<'a> {
         self.rest(base, |cursor| {
             let reference = reference.wrapping_add_signed(cursor.varint()?);
             let at_ms = at_ms.wrapping_add(cursor.varint()?);
-            read(reference, at_ms, cursor)
+            Ok(Logged { reference, at_ms, value: read(cursor)? })
         })
     }
 

@@ -96,20 +96,18 @@ impl Admin {
 
     /// Every cell that holds a series or is pinned, or only those of one shard, by number.
     pub async fn cells(&self, shard: Option<u32>) -> Result<Vec<Cell>, RequestError> {
-        let asked = self.client.answer(self.client.node_admin().cells(v1::CellsRequest { shard })).await;
-        Ok(asked?.cells)
+        let request = v1::CellsRequest { shard };
+        Ok(self.client.answer(self.client.node_admin().cells(request)).await?.cells)
     }
 
     /// Keeps a cell where it is.
     pub async fn pin_cell(&self, cell: u32) -> Result<(), RequestError> {
-        self.client.answer(self.client.node_admin().pin_cell(v1::PinCellRequest { cell })).await?;
-        Ok(())
+        self.client.answer(self.client.node_admin().pin_cell(v1::PinCellRequest { cell })).await.map(drop)
     }
 
     /// Lets a cell be moved again.
     pub async fn unpin_cell(&self, cell: u32) -> Result<(), RequestError> {
-        self.client.answer(self.client.node_admin().unpin_cell(v1::UnpinCellRequest { cell })).await?;
-        Ok(())
+        self.client.answer(self.client.node_admin().unpin_cell(v1::UnpinCellRequest { cell })).await.map(drop)
     }
 
     /// Moves a cell now, pinned or not.
@@ -152,15 +150,13 @@ impl Admin {
     /// No cell moves by itself from now on.
     pub async fn pause_rebalance(&self) -> Result<(), RequestError> {
         let request = v1::PauseRebalanceRequest {};
-        self.client.answer(self.client.node_admin().pause_rebalance(request)).await?;
-        Ok(())
+        self.client.answer(self.client.node_admin().pause_rebalance(request)).await.map(drop)
     }
 
     /// Cells move by themselves again.
     pub async fn resume_rebalance(&self) -> Result<(), RequestError> {
         let request = v1::ResumeRebalanceRequest {};
-        self.client.answer(self.client.node_admin().resume_rebalance(request)).await?;
-        Ok(())
+        self.client.answer(self.client.node_admin().resume_rebalance(request)).await.map(drop)
     }
 
     /// Has all cells but pinned ones leave a shard, and no cell come.
@@ -180,7 +176,6 @@ impl Admin {
     /// Lets a shard have cells again.
     pub async fn undrain_shard(&self, shard: u32) -> Result<(), RequestError> {
         let request = v1::UndrainShardRequest { shard };
-        self.client.answer(self.client.node_admin().undrain_shard(request)).await?;
-        Ok(())
+        self.client.answer(self.client.node_admin().undrain_shard(request)).await.map(drop)
     }
 }

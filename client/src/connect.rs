@@ -56,13 +56,14 @@ pub enum ConnectError {
 
 /// How messages are compressed, those that are sent and, where the node can do it, those that it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Compression {
-    /// Not at all: the cheapest in a network that has room.
+    /// Not at all: the cheapest where the network has room.
     #[default]
     None,
     /// By gzip.
     Gzip,
-    /// By zstd.
+    /// By Zstandard: smaller than gzip, and cheaper.
     Zstd,
 }
 

@@ -73,8 +73,8 @@ pub use error::RequestError;
 pub use labels::{LABEL_BYTES_MAX, LabelError, Labels};
 pub use matcher::{Matcher, MatcherKind};
 pub use reader::{
-    ChunkStream, Joined, LabelSetStream, Part, ReadError, Reader, SampleStream, SelectedChunks,
-    SelectedSeries, XorChunk,
+    ChunkStream, HistogramChunk, Joined, LabelSetStream, Part, ReadError, Reader, SampleStream,
+    SelectedChunks, SelectedSeries, XorChunk,
 };
 pub use refusal::{Durability, RefusalReason, SeriesRefusal};
 pub use selector::{Selector, SelectorError};

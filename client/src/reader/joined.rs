@@ -9,7 +9,7 @@ use silverback_model::histogram::Histogram;
 use silverback_proto::v1;
 use tonic::Streaming;
 
-use super::{HistogramChunk, ReadError, SelectedChunks, SelectedSeries, XorChunk};
+use super::{ReadError, SelectedChunks, SelectedSeries};
 use crate::error::RequestError;
 use crate::labels::{self, Labels};
 
@@ -115,15 +115,8 @@ fn histogram(message: &[u8]) -> Result<(i64, Histogram), ReadError> {
 
 impl Part for SelectedChunks {
     fn from_message(message: v1::SelectedSeries) -> Result<Self, ReadError> {
-        let chunk =
-            |chunk: v1::XorChunk| XorChunk { min_ms: chunk.min_ms, max_ms: chunk.max_ms, bytes: chunk.bytes };
-        let chunks = message.chunks.into_iter().map(chunk).collect();
-        let of_histograms = |chunk: v1::HistogramChunk| {
-            let v1::HistogramChunk { min_ms, max_ms, encoding, bytes } = chunk;
-            HistogramChunk { min_ms, max_ms, encoding, bytes }
-        };
-        let histogram_chunks = message.histogram_chunks.into_iter().map(of_histograms).collect();
-        Ok(Self { labels: labels::from_messages(message.labels), chunks, histogram_chunks })
+        let v1::SelectedSeries { labels, chunks, histogram_chunks, .. } = message;
+        Ok(Self { labels: labels::from_messages(labels), chunks, histogram_chunks })
     }
 
     fn labels(&self) -> &Labels {

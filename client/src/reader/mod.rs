@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use silverback_model::histogram::Histogram;
 use silverback_model::histogram::wire::WireFault;
 use silverback_proto::v1;
+pub use silverback_proto::v1::{HistogramChunk, XorChunk};
 
 pub use self::joined::{ChunkStream, Joined, LabelSetStream, Part, SampleStream};
 use crate::client::Client;
@@ -72,33 +73,10 @@ pub struct SelectedChunks {
     /// Names ascending.
     pub labels: Labels,
     /// Times ascending; at the edges they may hold samples outside of the range.
+    /// [`chunk::decode`](crate::chunk::decode) reads one.
     pub chunks: Vec<XorChunk>,
-    /// Those of native histograms, likewise.
+    /// Those of native histograms, likewise, as Prometheus encodes them.
     pub histogram_chunks: Vec<HistogramChunk>,
-}
-
-/// A chunk of native histograms in Prometheus' encoding.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistogramChunk {
-    /// Its first histogram's time.
-    pub min_ms: i64,
-    /// Its last histogram's time.
-    pub max_ms: i64,
-    /// The number that Prometheus gives to the encoding: 2 of integer histograms, 3 of float ones.
-    pub encoding: u32,
-    /// As it is stored.
-    pub bytes: bytes::Bytes,
-}
-
-/// A chunk in Prometheus' XOR encoding; [`chunk::decode`](crate::chunk::decode) reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct XorChunk {
-    /// Its first sample's time.
-    pub min_ms: i64,
-    /// Its last sample's time.
-    pub max_ms: i64,
-    /// As it is stored.
-    pub bytes: bytes::Bytes,
 }
 
 impl Reader {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use http::Uri;
-use silverback_client::{Client, ConnectError, RetryPolicy};
+use silverback_client::{Client, Compression, ConnectError, RetryPolicy};
 
 use crate::failure::{Context, Failure};
 use crate::time_text::parse_duration;
@@ -86,7 +86,7 @@ impl ConnectionArgs {
         let mut builder = Client::builder(&self.address)
             .connect_timeout(self.timeout)
             .request_timeout(self.timeout)
-            .compression(self.compression.into());
+            .compression(self.compression);
         match self.credentials()? {
             Credentials::None => {}
             Credentials::Token(token) => builder = builder.bearer_token(token),
@@ -192,27 +192,6 @@ fn first_line(path: &Path) -> Result<String, Failure> {
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).context(|| format!("can't read {}", path.display()))
-}
-
-/// A compression of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Compression {
-    /// Not at all: the cheapest where the network has room.
-    None,
-    /// By gzip.
-    Gzip,
-    /// By Zstandard: smaller than gzip, and cheaper.
-    Zstd,
-}
-
-impl From<Compression> for silverback_client::Compression {
-    fn from(compression: Compression) -> Self {
-        match compression {
-            Compression::None => Self::None,
-            Compression::Gzip => Self::Gzip,
-            Compression::Zstd => Self::Zstd,
-        }
-    }
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {

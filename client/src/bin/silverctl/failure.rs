@@ -2,7 +2,6 @@
 //! code.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
@@ -29,22 +28,12 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
 }
 
 /// What was being done when an error came.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
 struct Doing {
     what: String,
+    #[source]
     cause: Box<dyn Error + Send + Sync>,
-}
-
-impl fmt::Display for Doing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl Error for Doing {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.cause)
-    }
 }
 
 /// Says what could not be done, in front of why.

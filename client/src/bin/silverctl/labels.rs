@@ -9,7 +9,6 @@ use silverback_model::printable::Printable;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
-use crate::interrupt::Interrupt;
 use crate::label_set::LabelSet;
 use crate::shown::ShownArgs;
 use crate::time_range::TimeRangeArgs;
@@ -47,15 +46,7 @@ pub struct SeriesArgs {
 }
 
 /// Lists label names or values, a line each.
-pub async fn labels(
-    arguments: LabelsArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
-    interrupt.or(list_labels(arguments, connection)).await
-}
-
-async fn list_labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
     let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let matchers = arguments.selector.map(Vec::<Matcher>::from).unwrap_or_default();
@@ -67,15 +58,7 @@ async fn list_labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Resu
 }
 
 /// Lists series, a line each, as selectors that match them.
-pub async fn series(
-    arguments: SeriesArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
-    interrupt.or(list_series(arguments, connection)).await
-}
-
-async fn list_series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
     let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let mut found = reader.series(&arguments.selector, range_ms).await?;

@@ -3,6 +3,7 @@
 //! Knows which commands there are and how one runs and ends. What a command does stands in its own
 //! module, how a node is reached in [`connection`], how an end is told in [`failure`].
 
+mod answers;
 mod cells;
 mod completions;
 mod connection;
@@ -94,9 +95,9 @@ async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
     let connection = &cli.connection;
     match cli.command {
         Command::Write(arguments) => write::run(arguments, connection, interrupt).await,
-        Command::Query(arguments) => query::run(arguments, connection, interrupt).await,
-        Command::Labels(arguments) => labels::labels(arguments, connection, interrupt).await,
-        Command::Series(arguments) => labels::series(arguments, connection, interrupt).await,
+        Command::Query(arguments) => interrupt.or(query::run(arguments, connection)).await,
+        Command::Labels(arguments) => interrupt.or(labels::labels(arguments, connection)).await,
+        Command::Series(arguments) => interrupt.or(labels::series(arguments, connection)).await,
         Command::Import(arguments) => import::run(arguments, connection, interrupt).await,
         Command::Load(arguments) => load::run(arguments, connection, interrupt).await,
         Command::Top(arguments) => top::run(&arguments, connection, interrupt).await,

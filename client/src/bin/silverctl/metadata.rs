@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use silverback_model::printable::Printable;
 
+use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Failure};
+use crate::failure::Failure;
 use crate::shown::ShownArgs;
 use crate::table::{Column, Table, Value};
 
@@ -29,16 +30,9 @@ pub struct MetadataArgs {
     shown: ShownArgs,
 }
 
-/// The node's answer.
-#[derive(Debug, Deserialize)]
-struct Answer {
-    data: BTreeMap<String, Vec<Said>>,
-}
-
 /// One of the things that are said of a metric.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
-#[derive(Default)]
 struct Said {
     #[serde(rename = "type")]
     kind: String,
@@ -56,10 +50,7 @@ struct Line {
 
 /// Asks and prints.
 pub async fn run(arguments: &MetadataArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
-    let body = connection.connect().await?.get(&path(arguments.metric.as_deref())).await?;
-    let answer: Answer =
-        serde_json::from_slice(&body).context(|| "the node's answer is broken".to_owned())?;
-    let lines = lines(answer);
+    let lines = lines(answers::get(&path(arguments.metric.as_deref()), connection).await?);
     arguments.shown.print_cut(&lines, table, |line| serde_json::to_value(line).unwrap_or(Json::Null))?;
     if lines.is_empty() {
         eprintln!("nothing is said");
@@ -72,11 +63,11 @@ fn path(metric: Option<&str>) -> String {
     encoded.map_or(PATH.to_owned(), |metric| format!("{PATH}?metric={metric}"))
 }
 
-fn lines(answer: Answer) -> Vec<Line> {
+fn lines(metrics: BTreeMap<String, Vec<Said>>) -> Vec<Line> {
     let of_metric = |(metric, all): (String, Vec<Said>)| {
         all.into_iter().map(move |said| Line { metric: metric.clone(), said })
     };
-    answer.data.into_iter().flat_map(of_metric).collect()
+    metrics.into_iter().flat_map(of_metric).collect()
 }
 
 fn table(lines: &[Line]) -> Table {
@@ -98,7 +89,7 @@ mod tests {
         let answer = serde_json::json!({"status": "success", "data": {
             "up": [{"type": "gauge", "unit": "", "help": "Whether.\n\u{1b}[2J"}, {"type": "counter"}],
         }});
-        let lines = lines(serde_json::from_value(answer).expect("an answer"));
+        let lines = lines(answers::read(answer.to_string().as_bytes()).expect("an answer"));
         let shown: Vec<_> = table(&lines).lines().collect();
         assert_eq!(shown[0], "metric  type     unit  help");
         assert_eq!(shown[1], r"up      gauge          Whether.\n\u001b[2J");

@@ -7,8 +7,9 @@ use serde_json::Value as Json;
 use silverback_client::RequestError;
 use silverback_model::printable::Printable;
 
+use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Failure};
+use crate::failure::Failure;
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
 use crate::table::{Column, Table, Value};
@@ -39,12 +40,6 @@ enum QueriesCommand {
         /// Its id, as the list has it.
         id: String,
     },
-}
-
-/// The node's answer.
-#[derive(Debug, Deserialize)]
-struct Answer<T> {
-    data: T,
 }
 
 #[derive(Debug, Deserialize)]
@@ -85,12 +80,8 @@ pub async fn run(arguments: &QueriesArgs, connection: &ConnectionArgs) -> Result
 }
 
 async fn list(shown: ShownArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
-    let body = connection.connect().await?.get(PATH).await?;
-    let Listed { queries, omitted } = read(&body)?;
-    let queries: Vec<(Query, Json)> = (queries.into_iter())
-        .map(|json| Ok((Query::deserialize(&json)?, json)))
-        .collect::<Result<_, serde_json::Error>>()
-        .context(broken)?;
+    let Listed { queries, omitted } = answers::get(PATH, connection).await?;
+    let queries = answers::read_each(queries)?;
     shown.print_cut(&queries, table, |(_, json)| json.clone())?;
     match (queries.is_empty(), omitted) {
         (true, 0) => eprintln!("no query is active"),
@@ -106,18 +97,9 @@ async fn cancel(id: &str, connection: &ConnectionArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{id:?} is no query's id; `silverctl queries` lists them")));
     }
     let body = connection.connect().await?.delete(&format!("{PATH}/{id}")).await.map_err(said)?;
-    let Query { query, .. } = read(&body)?;
+    let Query { query, .. } = answers::read(&body)?;
     println!("query {} is cancelled: {}", Printable(id), Printable(&query));
     Ok(())
-}
-
-fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Failure> {
-    let Answer { data } = serde_json::from_slice(body).context(broken)?;
-    Ok(data)
-}
-
-fn broken() -> String {
-    "the node's answer is broken".to_owned()
 }
 
 /// A node that knows no such query says so in JSON; one that knows no such request at all, otherwise.

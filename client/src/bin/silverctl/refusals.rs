@@ -5,8 +5,9 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use silverback_model::printable::Printable;
 
+use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Failure};
+use crate::failure::Failure;
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
 use crate::table::{Column, Table, Value};
@@ -25,13 +26,6 @@ Example: silverctl refusals --output json"
 pub struct RefusalsArgs {
     #[command(flatten)]
     shown: ShownArgs,
-}
-
-/// The node's answer.
-#[derive(Debug, Deserialize)]
-struct Answer {
-    /// As they came, for programs.
-    data: Vec<Json>,
 }
 
 /// One of them. What a node leaves out is empty.
@@ -57,13 +51,7 @@ struct Example {
 
 /// Asks and prints.
 pub async fn run(arguments: &RefusalsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
-    let body = connection.connect().await?.get(PATH).await?;
-    let broken = || "the node's answer is broken".to_owned();
-    let answer: Answer = serde_json::from_slice(&body).context(broken)?;
-    let refusals: Vec<(Refusal, Json)> = (answer.data.into_iter())
-        .map(|json| Ok((Refusal::deserialize(&json)?, json)))
-        .collect::<Result<_, serde_json::Error>>()
-        .context(broken)?;
+    let refusals = answers::read_each(answers::get(PATH, connection).await?)?;
     arguments.shown.print_cut(&refusals, table, |(_, json)| json.clone())?;
     if refusals.is_empty() {
         eprintln!("nothing was refused");

@@ -17,7 +17,6 @@ use silverback_model::histogram::Histogram;
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, output};
 use crate::figures::counted;
-use crate::interrupt::Interrupt;
 use crate::label_set::LabelSet;
 use crate::shown::terminal_width;
 use crate::time_range::TimeRangeArgs;
@@ -90,15 +89,7 @@ pub struct Series {
 }
 
 /// Asks and prints.
-pub async fn run(
-    arguments: QueryArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
-    interrupt.or(ask(arguments, connection)).await
-}
-
-async fn ask(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
     let range_ms = arguments.range.resolve_ms()?;
     let reader = connection.connect().await?.reader();
     let mut printer = match arguments.output {

@@ -105,7 +105,7 @@ impl ChunkFiles {
         let mut window = Window::open(self.paths.get(number).ok_or_else(no_such)?, READ_AHEAD)?;
         let path = window.path().to_owned();
         let head = window.exactly(0, HEAD_BYTES, "the head")?;
-        check_head(Cursor::new(head, 0, "the head")).map_err(|misread| misread.of(&path))?;
+        check_head(head).map_err(|misread| misread.of(&path))?;
         Ok(window)
     }
 }
@@ -132,11 +132,8 @@ pub const fn split(place: ChunkPlace) -> (usize, u64) {
     ((place.reference >> 32) as usize, place.reference & u32::MAX as u64)
 }
 
-pub fn check_head(mut head: Cursor) -> Result<(), Misread> {
-    if head.u32()? != MAGIC || head.u8()? != VERSION {
-        return Err(Misread::new(0, Problem::NotA { what: "a chunk file of version 1" }));
-    }
-    Ok(())
+pub fn check_head(head: &[u8]) -> Result<(), Misread> {
+    Cursor::new(head, 0, "the head").check_head(MAGIC, VERSION, "a chunk file of version 1")
 }
 
 /// Where a chunk's encoding is, whose first bytes are `head`, and how many bytes of samples come after it.

@@ -89,6 +89,12 @@ impl<'a> Cursor<'a> {
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 
+    /// Takes what files of a kind and version begin with; `what` these are.
+    pub fn check_head(&mut self, magic: u32, version: u8, what: &'static str) -> Result<(), Misread> {
+        let is_it = self.u32()? == magic && self.u8()? == version;
+        if is_it { Ok(()) } else { Err(Misread::new(0, Problem::NotA { what })) }
+    }
+
     /// All that comes next.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]

@@ -26,19 +26,15 @@ impl Toc {
     pub fn read(index: &mut Window) -> Result<Self, BlockFault> {
         let path = index.path().to_owned();
         let head = index.exactly(0, HEAD_BYTES as usize, "the head")?;
-        check_head(Cursor::new(head, 0, "the head")).map_err(|misread| misread.of(&path))?;
+        check_head(head).map_err(|misread| misread.of(&path))?;
         let begins = index.file_len().saturating_sub(TOC_BYTES);
         let bytes = index.exactly(begins, TOC_BYTES as usize, "the table of contents")?;
         parse(bytes, begins).map_err(|misread| misread.of(&path))
     }
 }
 
-pub fn check_head(mut head: Cursor) -> Result<(), Misread> {
-    let what = "an index of version 2";
-    if head.u32()? != MAGIC || head.u8()? != VERSION {
-        return Err(Misread::new(0, Problem::NotA { what }));
-    }
-    Ok(())
+pub fn check_head(head: &[u8]) -> Result<(), Misread> {
+    Cursor::new(head, 0, "the head").check_head(MAGIC, VERSION, "an index of version 2")
 }
 
 pub fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {

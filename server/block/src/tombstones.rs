@@ -10,7 +10,7 @@ use crate::write::{put_uvarint, put_varint};
 
 const FILE: &str = "tombstones";
 pub const MAGIC: u32 = 0x0130_BA30;
-pub const VERSION: u8 = 1;
+const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 5;
 /// The file in bytes: it is held in memory.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -89,7 +89,7 @@ impl Tombstones {
         put_file(dir, FILE, &bytes).map_err(|error| Misread::new(0, error).of(&path))
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut series: Vec<_> = self.0.iter().collect();
         series.sort_unstable_by_key(|(series, _)| **series);
         let mut bytes = MAGIC.to_be_bytes().to_vec();
@@ -114,9 +114,7 @@ impl Tombstones {
 
 fn parse(bytes: &[u8]) -> Result<Tombstones, Misread> {
     let mut head = Cursor::new(bytes, 0, WHAT);
-    if head.u32()? != MAGIC || head.u8()? != VERSION {
-        return Err(Misread::new(0, Problem::NotA { what: "a tombstones file of version 1" }));
-    }
+    head.check_head(MAGIC, VERSION, "a tombstones file of version 1")?;
     let stones_len = bytes.len().checked_sub(HEAD_BYTES + 4);
     let stones = head.take(stones_len.ok_or_else(|| head.misread(Problem::EndsEarly { what: WHAT }))?)?;
     if head.u32()? != crc32c::crc32c(stones) {

@@ -20,13 +20,7 @@ pub struct Window {
 impl Window {
     /// Opens a file. At least `read_ahead` bytes are read at a time.
     pub fn open(path: &Path, read_ahead: usize) -> Result<Self, BlockFault> {
-        let open = || {
-            let file = File::open(path)?;
-            let file_len = file.metadata()?.len();
-            Ok((file, file_len))
-        };
-        let opened: std::io::Result<_> = open();
-        let (file, file_len) = opened.map_err(|error| Misread::new(0, error).of(path))?;
+        let (file, file_len) = open_with_len(path)?;
         Ok(Self { path: path.to_owned(), file, file_len, read_ahead, begins: 0, bytes: Vec::new() })
     }
 
@@ -91,4 +85,15 @@ impl Window {
         }
         Err(Misread::new(from, Problem::Checksum { what }).of(&self.path))
     }
+}
+
+/// A file, and how long it is.
+pub(crate) fn open_with_len(path: &Path) -> Result<(File, u64), BlockFault> {
+    let open = || {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok((file, len))
+    };
+    let opened: std::io::Result<_> = open();
+    opened.map_err(|error| Misread::new(0, error).of(path))
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::cache::{BlockCache, Entry, Key, Part};
 use crate::fault::{BlockFault, Misread, Problem};
+use crate::window::open_with_len;
 
 /// Series that are read together lie together, some hundred bytes each, and so do their chunks.
 const PAGE_BYTES: u64 = if cfg!(test) { 64 } else { 16 << 10 };
@@ -23,13 +24,7 @@ pub(super) struct PagedFile {
 
 impl PagedFile {
     pub(super) fn open(path: &Path, cache: &Arc<BlockCache>) -> Result<Self, BlockFault> {
-        let open = || {
-            let file = File::open(path)?;
-            let len = file.metadata()?.len();
-            Ok((file, len))
-        };
-        let opened: std::io::Result<_> = open();
-        let (file, len) = opened.map_err(|error| Misread::new(0, error).of(path))?;
+        let (file, len) = open_with_len(path)?;
         Ok(Self { path: path.to_owned(), file, len, number: cache.number_file(), cache: Arc::clone(cache) })
     }
 
@@ -57,9 +52,9 @@ impl PagedFile {
         len: usize,
         what: &'static str,
         out: &mut Vec<u8>,
-    ) -> Result<(), BlockFault> {
+    ) -> Result<(), Misread> {
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
-        let end = end.ok_or_else(|| Misread::new(offset, Problem::EndsEarly { what }).of(&self.path))?;
+        let end = end.ok_or_else(|| Misread::new(offset, Problem::EndsEarly { what }))?;
         out.reserve(len);
         let mut at = offset;
         while at < end {
@@ -74,12 +69,12 @@ impl PagedFile {
     }
 
     /// The same, fewer where the file ends.
-    pub(super) fn read_at_most(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> Result<(), BlockFault> {
+    pub(super) fn read_at_most(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Misread> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         self.read(offset.min(self.len), len.min(left), "the file", out)
     }
 
-    fn page(&self, number: u64) -> Result<Arc<[u8]>, BlockFault> {
+    fn page(&self, number: u64) -> Result<Arc<[u8]>, Misread> {
         let key = Key { file: self.number, part: Part::Page(number) };
         if let Some(Entry::Page(page)) = self.cache.get(key) {
             return Ok(page);
@@ -87,7 +82,7 @@ impl PagedFile {
         let offset = number * PAGE_BYTES;
         let mut bytes = vec![0; PAGE_BYTES.min(self.len - offset) as usize];
         let read = self.file.read_exact_at(&mut bytes, offset);
-        read.map_err(|error| Misread::new(offset, error).of(&self.path))?;
+        read.map_err(|error| Misread::new(offset, error))?;
         let page: Arc<[u8]> = bytes.into();
         self.cache.put(key, Entry::Page(Arc::clone(&page)));
         Ok(page)

@@ -61,13 +61,13 @@ impl OpenBlock {
     pub fn open(dir: &Path, cache: &Arc<BlockCache>) -> Result<Self, BlockFault> {
         let meta = Meta::read(dir)?;
         let index = PagedFile::open(&dir.join("index"), cache)?;
-        let toc = read_toc(&index).map_err(|stop| stop.of(index.path()))?;
+        let toc = read_toc(&index).map_err(|misread| misread.of(index.path()))?;
         let mut chunks = Vec::new();
         for path in chunks::list(&dir.join("chunks"))? {
             let file = PagedFile::open(&path, cache)?;
             let mut head = Vec::new();
-            file.read(0, chunks::HEAD_BYTES, "the head", &mut head)?;
-            let checked = chunks::check_head(Cursor::new(&head, 0, "the head"));
+            let read = file.read(0, chunks::HEAD_BYTES, "the head", &mut head);
+            let checked = read.and_then(|()| chunks::check_head(&head));
             checked.map_err(|misread| misread.of(&path))?;
             chunks.push(file);
         }
@@ -172,13 +172,13 @@ impl OpenBlock {
 
     /// The series of a list of postings.
     pub fn postings(&self, PostingsPlace(begins): PostingsPlace) -> Result<RoaringBitmap, BlockFault> {
-        let read = || -> Result<RoaringBitmap, Stop> {
+        let read = || -> Result<RoaringBitmap, Misread> {
             let mut head = Vec::new();
             self.index.read(begins, 8, POSTINGS, &mut head)?;
             let mut cursor = Cursor::new(&head, begins, POSTINGS);
             let (len, count) = (u64::from(cursor.u32()?), u64::from(cursor.u32()?));
             if len != 4 + POSTING_BYTES as u64 * count || begins + 8 + len > self.index.len() {
-                return Err(Misread::new(begins, Problem::EndsEarly { what: POSTINGS }).into());
+                return Err(Misread::new(begins, Problem::EndsEarly { what: POSTINGS }));
             }
             let mut sum = crc32c::crc32c(&head[4..]);
             let (mut bitmap, mut piece, mut left) = (RoaringBitmap::new(), Vec::new(), count as usize);
@@ -201,38 +201,36 @@ impl OpenBlock {
             self.index.read(at, 4, POSTINGS, &mut piece)?;
             match sum.to_be_bytes() == piece[..] {
                 true => Ok(bitmap),
-                false => Err(Misread::new(begins, Problem::Checksum { what: POSTINGS }).into()),
+                false => Err(Misread::new(begins, Problem::Checksum { what: POSTINGS })),
             }
         };
-        read().map_err(|stop| stop.of(self.index.path()))
+        read().map_err(|misread| misread.of(self.index.path()))
     }
 
     /// A series by its posting, with labels as numbers of symbols.
     pub fn series(&self, series: u32) -> Result<(Vec<LabelNumbers>, Vec<ChunkPlace>), BlockFault> {
         let begins = u64::from(series) * ALIGNMENT;
-        let read = || -> Result<Entry, Stop> {
+        let read = || -> Result<Entry, Misread> {
             if begins < self.toc.series || begins >= self.toc.series_end {
-                return Err(
-                    Misread::new(begins, Problem::NoSuch { what: "series", number: series.into() }).into()
-                );
+                return Err(Misread::new(begins, Problem::NoSuch { what: "series", number: series.into() }));
             }
             let mut bytes = Vec::new();
             self.index.read_at_most(begins, series::VARINT_BYTES_MAX, &mut bytes)?;
             let (at, len) = series::locate(&bytes, begins, self.toc.series_end)?;
             bytes.clear();
             self.index.read(at.content, len + 4, series::WHAT, &mut bytes)?;
-            Ok(series::parse(&bytes, at)?)
+            series::parse(&bytes, at)
         };
-        let Entry { labels, chunks, .. } = read().map_err(|stop| stop.of(self.index.path()))?;
+        let Entry { labels, chunks, .. } = read().map_err(|misread| misread.of(self.index.path()))?;
         Ok((labels, chunks))
     }
 
     /// Appends the text of a symbol.
     pub fn symbol(&self, number: u64, out: &mut String) -> Result<(), BlockFault> {
-        let mut read = || -> Result<(), Stop> {
-            let tables = self.tables()?;
+        let tables = self.tables()?;
+        let mut read = || -> Result<(), Misread> {
             if number >= tables.symbol_count {
-                return Err(Misread::new(self.toc.symbols, Problem::NoSuch { what: "symbol", number }).into());
+                return Err(Misread::new(self.toc.symbols, Problem::NoSuch { what: "symbol", number }));
             }
             let place = tables.symbols.partition_point(|place| place.number <= number) - 1;
             let end = tables.symbols.get(place + 1).map_or(tables.symbols_end, |next| next.begins);
@@ -251,7 +249,7 @@ impl OpenBlock {
             out.push_str(text);
             Ok(())
         };
-        read().map_err(|stop| stop.of(self.index.path()))
+        read().map_err(|misread| misread.of(self.index.path()))
     }
 
     /// Appends a chunk's samples, their count in front, and tells what they are.
@@ -262,7 +260,7 @@ impl OpenBlock {
             return Err(Misread::new(0, problem).of(&self.dir.join("chunks")));
         };
         let begins = out.len();
-        let mut read = || -> Result<Contents, Stop> {
+        let mut read = || -> Result<Contents, Misread> {
             file.read_at_most(offset, chunks::VARINT_BYTES_MAX, out)?;
             let (at, len) = chunks::locate(&out[begins..], offset)?;
             out.truncate(begins);
@@ -277,9 +275,9 @@ impl OpenBlock {
             Ok(contents)
         };
         let read = read();
-        read.map_err(|stop| {
+        read.map_err(|misread| {
             out.truncate(begins);
-            stop.of(file.path())
+            misread.of(file.path())
         })
     }
 
@@ -320,7 +318,7 @@ impl OpenBlock {
         piece: &mut Vec<u8>,
         mut visit: impl FnMut(&str, PostingsPlace) -> bool,
     ) -> Result<bool, BlockFault> {
-        let mut read = || -> Result<bool, Stop> {
+        let mut read = || -> Result<bool, Misread> {
             let begins = tables.entries[place];
             let is_last = place + 1 == name.entries.end;
             let end = if is_last { name.end } else { tables.entries[place + 1] };
@@ -335,7 +333,7 @@ impl OpenBlock {
             }
             Ok(true)
         };
-        read().map_err(|stop| stop.of(self.index.path()))
+        read().map_err(|misread| misread.of(self.index.path()))
     }
 }
 
@@ -344,45 +342,16 @@ fn named<'a>(tables: &'a Tables, name: &str) -> Option<&'a Name> {
     if name.is_empty() { None } else { tables.name(name) }
 }
 
-fn read_toc(index: &PagedFile) -> Result<Toc, Stop> {
+fn read_toc(index: &PagedFile) -> Result<Toc, Misread> {
     let mut bytes = Vec::new();
     index.read(0, HEAD_BYTES as usize, "the head", &mut bytes)?;
-    check_head(Cursor::new(&bytes, 0, "the head"))?;
+    check_head(&bytes)?;
     bytes.clear();
     let begins = index.len().saturating_sub(TOC_BYTES);
     index.read(begins, TOC_BYTES as usize, "the table of contents", &mut bytes)?;
     let toc = parse(&bytes, begins)?;
     match toc.series_end <= toc.postings_table && toc.postings_table < begins {
         true => Ok(toc),
-        false => {
-            Err(Misread::new(begins, Problem::NotA { what: "an index with a table of postings" }).into())
-        }
-    }
-}
-
-/// Why a piece of a file can't be read.
-enum Stop {
-    Fault(BlockFault),
-    Misread(Misread),
-}
-
-impl From<BlockFault> for Stop {
-    fn from(fault: BlockFault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<Misread> for Stop {
-    fn from(misread: Misread) -> Self {
-        Self::Misread(misread)
-    }
-}
-
-impl Stop {
-    fn of(self, path: &Path) -> BlockFault {
-        match self {
-            Self::Fault(fault) => fault,
-            Self::Misread(misread) => misread.of(path),
-        }
+        false => Err(Misread::new(begins, Problem::NotA { what: "an index with a table of postings" })),
     }
 }

@@ -31,7 +31,7 @@ use ulid::Ulid;
 use crate::cut::CutChunk;
 use crate::fault::BlockFault;
 use crate::meta::{Meta, Origin, Stats};
-use crate::tombstones;
+use crate::tombstones::Tombstones;
 use chunk_files::ChunkFilesWriter;
 use labels::Labels;
 pub use memory::WriterMemory;
@@ -241,16 +241,10 @@ impl BlockWriter {
         let chunk_bytes = chunks.finish()?;
         let source = index::Source { texts, spool, memory };
         let index_bytes = index::write(&dir, source, &mut Watch::new(go_on))?;
-        let mut stones = Output::create(&dir.join("tombstones"), SMALL_FILE_BYTES)?;
-        stones.put(&tombstones::MAGIC.to_be_bytes())?;
-        stones.put(&[tombstones::VERSION])?;
-        stones.begin_sum();
-        stones.put_sum()?;
-        let stones_bytes = stones.finish()?;
+        let stones_bytes = put_small(&dir.join("tombstones"), &Tombstones::default().to_bytes())?;
         let meta = Meta::of_head(ulid, range_ms, stats, origin);
-        let mut file = Output::create(&dir.join("meta.json"), SMALL_FILE_BYTES)?;
-        file.put(&meta.to_json())?;
-        let bytes = chunk_bytes + index_bytes + stones_bytes + file.finish()?;
+        let meta_bytes = put_small(&dir.join("meta.json"), &meta.to_json())?;
+        let bytes = chunk_bytes + index_bytes + stones_bytes + meta_bytes;
         sync_dir(&dir)?;
         Ok(Some(FinishedBlock { meta, bytes }))
     }
@@ -309,6 +303,12 @@ impl SeriesChunks<'_> {
         }
         Ok(())
     }
+}
+
+fn put_small(path: &Path, bytes: &[u8]) -> Result<u64, WriteError> {
+    let mut file = Output::create(path, SMALL_FILE_BYTES)?;
+    file.put(bytes)?;
+    file.finish()
 }
 
 /// As Go's `binary.PutVarint` writes it.

@@ -23,6 +23,32 @@ pub fn merge_step<'a, T: Copy>(
     }
 }
 
+/// Merges runs of so many sorted items, and those that come of it, until there is one; `merged` gets to be as large. A step
+/// has as many items, and `pause` is called after each.
+pub async fn merge_runs<T: Copy, E>(
+    items: &mut Vec<T>,
+    merged: &mut Vec<T>,
+    step: usize,
+    compare: impl Fn(&T, &T) -> Ordering,
+    pause: impl AsyncFn() -> Result<(), E>,
+) -> Result<(), E> {
+    let mut width = step;
+    while width < items.len() {
+        merged.clear();
+        merged.reserve(items.len());
+        for pair in items.chunks(2 * width) {
+            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
+            while !(left.is_empty() && right.is_empty()) {
+                merge_step(step, &mut left, &mut right, merged, &compare);
+                pause().await?;
+            }
+        }
+        std::mem::swap(items, merged);
+        width *= 2;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

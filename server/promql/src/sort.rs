@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::budget::Pacing;
 use crate::error::QueryError;
-use silverback_model::merge::merge_step;
+use silverback_model::merge::merge_runs;
 
 /// Items that are compared between two counts of the work.
 const STEP: usize = 32;
@@ -30,7 +30,8 @@ pub(crate) async fn sorted_places<T>(
         // About log2(STEP) comparisons of each.
         pacing.spent(5 * COMPARISON * run.len()).await?;
     }
-    merge_runs(&mut places, &mut Vec::new(), (STEP, COMPARISON * STEP), compare, pacing).await?;
+    let pause = async || pacing.spent(COMPARISON * STEP).await;
+    merge_runs(&mut places, &mut Vec::new(), STEP, compare, pause).await?;
     Ok(places)
 }
 
@@ -46,33 +47,7 @@ pub(crate) async fn sort_numbers(
         // About log2(NUMBERS_STEP) comparisons of each.
         pacing.spent(8 * run.len()).await?;
     }
-    merge_runs(numbers, merged, (NUMBERS_STEP, 2 * NUMBERS_STEP), compare, pacing).await
-}
-
-/// Merges runs of so many sorted items, and those that come of it, until there is one; a step has as many items, and
-/// takes so much work.
-async fn merge_runs<T: Copy>(
-    items: &mut Vec<T>,
-    merged: &mut Vec<T>,
-    (step, work): (usize, usize),
-    compare: impl Fn(&T, &T) -> Ordering,
-    pacing: &Pacing<'_>,
-) -> Result<(), QueryError> {
-    let mut width = step;
-    while width < items.len() {
-        merged.clear();
-        merged.reserve(items.len());
-        for pair in items.chunks(2 * width) {
-            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
-            while !(left.is_empty() && right.is_empty()) {
-                merge_step(step, &mut left, &mut right, merged, &compare);
-                pacing.spent(work).await?;
-            }
-        }
-        std::mem::swap(items, merged);
-        width *= 2;
-    }
-    Ok(())
+    merge_runs(numbers, merged, NUMBERS_STEP, compare, async || pacing.spent(2 * NUMBERS_STEP).await).await
 }
 
 /// Items by their places.

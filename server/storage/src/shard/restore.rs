@@ -177,9 +177,14 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
     /// stored after a deletion.
     #[cold]
     fn late_sample(&mut self, shard: &mut Shard, at: SeriesRef, sample: Sample) {
-        match shard.store.append(at, sample, i64::MAX) {
+        let appended = shard.store.append(at, sample, i64::MAX);
+        self.count_appended(shard, sample.timestamp_ms, appended);
+    }
+
+    fn count_appended(&mut self, shard: &mut Shard, at_ms: i64, appended: Result<Appended, AppendError>) {
+        match appended {
             Ok(Appended::Stored | Appended::StoredLate) => {
-                shard.widen_range(sample.timestamp_ms, sample.timestamp_ms);
+                shard.widen_range(at_ms, at_ms);
                 self.counts.samples += 1;
             }
             Ok(Appended::Already) | Err(AppendError::OutOfOrder | AppendError::Duplicate) => {
@@ -288,15 +293,8 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
                     histogram.read_message(message).map_err(contradicts)?;
                     // A late one may be in the checkpoint or not. Where that has another of its time, it was stored
                     // after a deletion.
-                    match shard.store.append_histogram(at, timestamp_ms, &histogram, i64::MAX) {
-                        Ok(Appended::Stored | Appended::StoredLate) => {
-                            shard.widen_range(timestamp_ms, timestamp_ms);
-                            self.counts.samples += 1;
-                        }
-                        Ok(Appended::Already) | Err(AppendError::OutOfOrder | AppendError::Duplicate) => {
-                            self.counts.already += 1
-                        }
-                    }
+                    let appended = shard.store.append_histogram(at, timestamp_ms, &histogram, i64::MAX);
+                    self.count_appended(shard, timestamp_ms, appended);
                 }
                 HistogramEntry::Chunks(chunks) => {
                     let Some(at) = self.series_of(shard, chunks.series)? else { continue };

@@ -39,11 +39,11 @@ pub(super) async fn find<H: Host>(
     selection: &Selection,
     view: Option<&ExternalView>,
 ) -> Result<(Rows, Reservation), ReadError> {
-    match unless_reused(job, async || find_once(job, selection, view).await).await? {
-        Some(found) => Ok(found),
-        // Series that come meanwhile may be in it or not, and then stand where those that went stood.
-        None => find_once(job, selection, view).await,
-    }
+    find_at_last(job, async || {
+        let series = answered(job, &selection.matchers).await?;
+        rows_of(job, selection, view, series).await
+    })
+    .await
 }
 
 /// The same of those that a cut of the range is of, which begins where the selection does.
@@ -51,15 +51,12 @@ pub(super) async fn find_uncut<H: Host>(
     job: &Job<H>,
     selection: &Selection,
 ) -> Result<(Rows, Reservation), ReadError> {
-    let find = async || {
+    find_at_last(job, async || {
         let mut series = answered(job, &selection.matchers).await?;
         series.bitmap &= job.shard.borrow().late_marks.taken(selection.min_ms);
         rows_of(job, selection, None, series).await
-    };
-    match unless_reused(job, find).await? {
-        Some(found) => Ok(found),
-        None => find().await,
-    }
+    })
+    .await
 }
 
 /// The same of those that have an exemplar in the range, whatever samples they have.
@@ -67,10 +64,7 @@ pub(super) async fn find_with_exemplars<H: Host>(
     job: &Job<H>,
     selection: &Selection,
 ) -> Result<(Rows, Reservation), ReadError> {
-    match unless_reused(job, async || find_with_exemplars_once(job, selection).await).await? {
-        Some(found) => Ok(found),
-        None => find_with_exemplars_once(job, selection).await,
-    }
+    find_at_last(job, async || find_with_exemplars_once(job, selection).await).await
 }
 
 async fn find_with_exemplars_once<H: Host>(
@@ -79,17 +73,23 @@ async fn find_with_exemplars_once<H: Host>(
 ) -> Result<(Rows, Reservation), ReadError> {
     let series = answered(job, &selection.matchers).await?;
     let count = job.shard.borrow().exemplars.series_count();
-    let kept_bytes = count * size_of::<Found>();
-    let refs_bytes = count * size_of::<SeriesRef>();
-    let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
+    let reserved = reserve_rows(job, count).await?;
     let refs = exemplars::in_range(job, &series.bitmap, selection).await?;
     drop(series);
     let order = Order::new(None, &job.shard.borrow().index);
-    let refs = sort_flat(job, refs, &order).await?;
-    let found = found(job, &refs).await?;
-    drop(refs);
-    reserved.shrink_to(found.capacity() * size_of::<Found>());
-    Ok((Rows::Series(found), reserved))
+    kept_rows(job, sort_flat(job, refs, &order).await?, reserved).await
+}
+
+/// Looks for series as [`unless_reused`] does, and where too many come and go, once more: series that come meanwhile may be
+/// in it or not, and then stand where those that went stood.
+async fn find_at_last<H: Host, T>(
+    job: &Job<H>,
+    find: impl AsyncFn() -> Result<T, ReadError>,
+) -> Result<T, ReadError> {
+    match unless_reused(job, &find).await? {
+        Some(found) => Ok(found),
+        None => find().await,
+    }
 }
 
 /// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and
@@ -108,26 +108,13 @@ async fn unless_reused<H: Host, T>(
     Ok(None)
 }
 
-async fn find_once<H: Host>(
-    job: &Job<H>,
-    selection: &Selection,
-    view: Option<&ExternalView>,
-) -> Result<(Rows, Reservation), ReadError> {
-    let series = answered(job, &selection.matchers).await?;
-    rows_of(job, selection, view, series).await
-}
-
 async fn rows_of<H: Host>(
     job: &Job<H>,
     selection: &Selection,
     view: Option<&ExternalView>,
     series: Answered,
 ) -> Result<(Rows, Reservation), ReadError> {
-    let count = series.bitmap.len() as usize;
-    // As refs, which are sorted, and then as what is kept.
-    let kept_bytes = count * size_of::<Found>();
-    let refs_bytes = count * size_of::<SeriesRef>();
-    let mut reserved = job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await?;
+    let reserved = reserve_rows(job, series.bitmap.len() as usize).await?;
     let refs = in_range(job, &series.bitmap, selection).await?;
     drop(series);
     let order = Order::new(view, &job.shard.borrow().index);
@@ -135,6 +122,21 @@ async fn rows_of<H: Host>(
         true => sort_flat(job, refs, &order).await?,
         false => sort_grouped(job, refs, &order).await?,
     };
+    kept_rows(job, refs, reserved).await
+}
+
+/// So many series: as refs, which are sorted, and then as what is kept.
+async fn reserve_rows<H: Host>(job: &Job<H>, count: usize) -> Result<Reservation, ReadError> {
+    let kept_bytes = count * size_of::<Found>();
+    let refs_bytes = count * size_of::<SeriesRef>();
+    job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await
+}
+
+async fn kept_rows<H: Host>(
+    job: &Job<H>,
+    refs: Vec<SeriesRef>,
+    mut reserved: Reservation,
+) -> Result<(Rows, Reservation), ReadError> {
     let found = found(job, &refs).await?;
     drop(refs);
     reserved.shrink_to(found.capacity() * size_of::<Found>());

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::message::ReadError;
 use crate::shard::Host;
 use crate::shard::read::job::Job;
-use silverback_model::merge::merge_step;
+use silverback_model::merge::merge_runs;
 
 /// Items that are compared between two looks at the slice: some 10 µs, or, of long texts that begin
 /// alike, a little more.
@@ -27,20 +27,7 @@ pub(super) async fn sort_in_slices<T: Copy, H: Host>(
         run.sort_by(&compare);
         job.yield_if_needed().await?;
     }
-    let mut merged = Vec::with_capacity(if items.len() > STEP { items.len() } else { 0 });
-    let mut width = STEP;
-    while width < items.len() {
-        merged.clear();
-        for pair in items.chunks(2 * width) {
-            let (mut left, mut right) = pair.split_at(width.min(pair.len()));
-            while !(left.is_empty() && right.is_empty()) {
-                merge_step(STEP, &mut left, &mut right, &mut merged, &compare);
-                job.yield_if_needed().await?;
-            }
-        }
-        std::mem::swap(&mut items, &mut merged);
-        width *= 2;
-    }
+    merge_runs(&mut items, &mut Vec::new(), STEP, compare, async || job.yield_if_needed().await).await?;
     Ok(items)
 }
 

@@ -61,21 +61,15 @@ impl Fault {
 
     /// When to send the same again, in seconds, where that can help.
     pub(crate) fn retry_after_s(&self) -> Option<u32> {
-        match self {
-            Self::Rejected(rejection) => rejection.retry_after().map(|retry| retry.seconds),
-            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
-                None
-            }
-        }
+        let Self::Rejected(rejection) = self else { return None };
+        rejection.retry_after().map(|retry| retry.seconds)
     }
 
     /// How gRPC says it.
     pub(crate) fn grpc_status(&self) -> Status {
         match self {
             Self::Rejected(rejection) => status_of(rejection),
-            Self::Method | Self::ContentType(_) | Self::Json(_) | Self::JsonTooDeep | Self::JsonTooLarge => {
-                self.cause().status(self.to_string())
-            }
+            own => own.cause().status(own.to_string()),
         }
     }
 }

@@ -130,7 +130,7 @@ fn depth_of(json: &[u8]) -> usize {
 fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     match fault {
         Fault::Rejected(rejection) => caller.note_rejection(rejection),
-        Fault::Method | Fault::ContentType(_) | Fault::Json(_) | Fault::JsonTooDeep | Fault::JsonTooLarge => {
+        fault => {
             caller.count(|counts| counts.writes_malformed += 1);
             caller.note_request(fault.reason(), &fault.to_string());
         }

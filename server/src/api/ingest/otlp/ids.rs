@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 use silverback_proto::otlp::metrics::v1::metric::Data;
-use silverback_proto::otlp::metrics::v1::{Exemplar, Metric};
+use silverback_proto::otlp::metrics::v1::{Exemplar, Gauge, Metric, Sum};
 
 /// Bytes of a trace's id, and of a span's.
 const TRACE_ID_BYTES: usize = 16;
@@ -25,11 +25,8 @@ pub(super) fn read_as_hex(request: &mut ExportMetricsServiceRequest) {
 
 fn for_each_exemplar(metric: &mut Metric, mut each: impl FnMut(&mut Exemplar)) {
     match &mut metric.data {
-        Some(Data::Gauge(data)) => {
-            data.data_points.iter_mut().flat_map(|point| &mut point.exemplars).for_each(&mut each);
-        }
-        Some(Data::Sum(data)) => {
-            data.data_points.iter_mut().flat_map(|point| &mut point.exemplars).for_each(&mut each);
+        Some(Data::Gauge(Gauge { data_points }) | Data::Sum(Sum { data_points, .. })) => {
+            data_points.iter_mut().flat_map(|point| &mut point.exemplars).for_each(&mut each);
         }
         Some(Data::Histogram(data)) => {
             data.data_points.iter_mut().flat_map(|point| &mut point.exemplars).for_each(&mut each);

@@ -17,24 +17,23 @@ use silverback_storage::message::{
 /// Rows that blocks have.
 pub(crate) trait BlockBatch: Batch + Send + 'static {
     /// What goes on with a read.
-    type Cursor: Send + 'static;
+    type Cursor: BlockCursor<Self>;
 
     /// Whether a row of blocks and one of memory that are the same are two parts of one.
     const JOINS: bool;
 
-    /// Finds what matches.
-    fn open(
-        job: &Job,
-        blocks: &[Arc<OpenBlock>],
-        question: &Question<Self>,
-        taken: Taken,
-    ) -> Result<Self::Cursor, Stop>;
-
-    /// The next batch, of about so many bytes, and whether there are more.
-    fn next(cursor: &mut Self::Cursor, job: &Job, bytes: usize) -> Result<(Self, bool), Stop>;
-
     /// Both parts as one, on its own.
     async fn join(blocks: (&Self, usize), memory: (&Self, usize), slice: &mut Slice) -> Self;
+}
+
+/// A place in what is found of blocks.
+pub(crate) trait BlockCursor<B: Batch>: Sized + Send + 'static {
+    /// Finds what matches. `blocks` come with those of late samples last.
+    fn open(job: &Job, blocks: &[Arc<OpenBlock>], question: &Question<B>, taken: Taken)
+    -> Result<Self, Stop>;
+
+    /// The next batch, of about so many bytes, and whether there are more.
+    fn next_batch(&mut self, job: &Job, bytes: usize) -> Result<(B, bool), Stop>;
 }
 
 /// What is read of blocks.
@@ -52,19 +51,6 @@ impl BlockBatch for SeriesBatch {
     type Cursor = SeriesCursor;
 
     const JOINS: bool = true;
-
-    fn open(
-        job: &Job,
-        blocks: &[Arc<OpenBlock>],
-        question: &Question<Self>,
-        taken: Taken,
-    ) -> Result<SeriesCursor, Stop> {
-        SeriesCursor::open(job, blocks, question, taken)
-    }
-
-    fn next(cursor: &mut SeriesCursor, job: &Job, bytes: usize) -> Result<(Self, bool), Stop> {
-        cursor.next_batch(job, bytes)
-    }
 
     async fn join(
         (blocks, at): (&Self, usize),
@@ -87,19 +73,6 @@ impl BlockBatch for TextBatch {
     type Cursor = TextCursor;
 
     const JOINS: bool = false;
-
-    fn open(
-        job: &Job,
-        blocks: &[Arc<OpenBlock>],
-        question: &Question<Self>,
-        taken: Taken,
-    ) -> Result<TextCursor, Stop> {
-        TextCursor::open(job, blocks, question, taken)
-    }
-
-    fn next(cursor: &mut TextCursor, _: &Job, bytes: usize) -> Result<(Self, bool), Stop> {
-        cursor.next_batch(bytes)
-    }
 
     async fn join((blocks, _): (&Self, usize), _: (&Self, usize), _: &mut Slice) -> Self {
         blocks.clone()
@@ -133,7 +106,7 @@ impl<B: BlockBatch> BlockPages<B> {
         let batch = pages
             .read(move |job: &Job| {
                 let open = own.before(question.border_ms);
-                next_of(B::open(job, &open, &question, own.begin_taking())?, job, bytes)
+                next_of(B::Cursor::open(job, &open, &question, own.begin_taking())?, job, bytes)
             })
             .await?;
         Ok((batch, pages))
@@ -164,6 +137,6 @@ impl<B: BlockBatch> BlockPages<B> {
 }
 
 fn next_of<B: BlockBatch>(mut cursor: B::Cursor, job: &Job, bytes: usize) -> Read<B> {
-    let (batch, has_more) = B::next(&mut cursor, job, bytes)?;
+    let (batch, has_more) = cursor.next_batch(job, bytes)?;
     Ok((batch, cursor, has_more))
 }

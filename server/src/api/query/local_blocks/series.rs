@@ -15,7 +15,7 @@ use silverback_storage::message::{
 
 use super::matching::matching;
 use super::memory::Taken;
-use super::page::Question;
+use super::page::{BlockCursor, Question};
 use super::rows::{BlockRows, Head, Range};
 use super::threads::{Job, Stop, ask};
 
@@ -36,9 +36,8 @@ pub(crate) struct SeriesCursor {
     pieces: Pieces,
 }
 
-impl SeriesCursor {
-    /// Finds what matches. `blocks` come with those of late samples last.
-    pub(super) fn open(
+impl BlockCursor<SeriesBatch> for SeriesCursor {
+    fn open(
         job: &Job,
         blocks: &[Arc<OpenBlock>],
         Question { selection, wanted, border_ms, .. }: &Question<SeriesBatch>,
@@ -65,8 +64,7 @@ impl SeriesCursor {
         Ok(Self { rows, border_ms: *border_ms, with_chunks, taken, pieces: Pieces::default() })
     }
 
-    /// The next series, about `bytes` of them, and whether there are more.
-    pub(super) fn next_batch(&mut self, job: &Job, bytes: usize) -> Result<(SeriesBatch, bool), Stop> {
+    fn next_batch(&mut self, job: &Job, bytes: usize) -> Result<(SeriesBatch, bool), Stop> {
         let bytes = bytes.min(self.taken.bytes_max() / PART_SHARE);
         let mut batch = SeriesBatchBuilder::default();
         while batch.bytes() < bytes && self.add_series(job, &mut batch)? {}
@@ -77,7 +75,9 @@ impl SeriesCursor {
         self.rows.retain(|rows| rows.head.is_some());
         Ok((batch, !self.rows.is_empty()))
     }
+}
 
+impl SeriesCursor {
     fn rows_bytes(&self) -> usize {
         self.rows.iter().map(BlockRows::bytes).sum()
     }

@@ -9,7 +9,7 @@ use silverback_storage::message::{Rows, Selection, TextBatch, TextsWanted};
 
 use super::matching::matching;
 use super::memory::Taken;
-use super::page::Question;
+use super::page::{BlockCursor, Question};
 use super::rows::{Range, Texts};
 use super::threads::{Job, Stop, ask};
 
@@ -29,9 +29,8 @@ pub(crate) struct TextCursor {
     taken: Taken,
 }
 
-impl TextCursor {
-    /// Finds all.
-    pub(super) fn open(
+impl BlockCursor<TextBatch> for TextCursor {
+    fn open(
         job: &Job,
         blocks: &[Arc<OpenBlock>],
         Question { selection, wanted, border_ms, .. }: &Question<TextBatch>,
@@ -51,8 +50,7 @@ impl TextCursor {
         Ok(Self { texts: texts.into_iter().peekable(), held_bytes: bytes, taken })
     }
 
-    /// The next ones, about `bytes` of them, and whether there are more.
-    pub(super) fn next_batch(&mut self, bytes: usize) -> Result<(TextBatch, bool), Stop> {
+    fn next_batch(&mut self, _job: &Job, bytes: usize) -> Result<(TextBatch, bool), Stop> {
         let mut batch = TextBatch::default();
         while batch.bytes() < bytes
             && let Some(text) = self.texts.next()

@@ -90,7 +90,7 @@ impl Orders {
         loop {
             match block_on(self.taken.next()) {
                 Some(Order::Begin(range_ms)) => {
-                    let writer = target.begin(self.memory).map_err(not_written)?;
+                    let writer = target.begin(self.memory)?;
                     block = Some(RangeWriter::begin(data_dir, writer, range_ms, self.floats));
                 }
                 Some(Order::Series(batch)) => {
@@ -201,7 +201,7 @@ impl<'a> RangeWriter<'a> {
             series.chunks().for_each(|chunk| held.add(*range_ms.start(), chunk.max_ms, chunk.sample_count()));
         }
         if self.pace.is_due(writer.written_bytes()) {
-            writer.sync().map_err(not_written)?;
+            writer.sync()?;
             self.pace.wait(writer.written_bytes());
             check_room(self.data_dir)?;
         }
@@ -228,21 +228,9 @@ impl<'a> RangeWriter<'a> {
             has_room && is_wanted()
         };
         let finished =
-            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| not_written(fault)))?;
+            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| fault.into()))?;
         check_room(data_dir)?;
         Ok(finished)
-    }
-}
-
-/// What a series' chunks meet on their way.
-enum Stop {
-    Fault(WriteError),
-    Chunk(String),
-}
-
-impl From<WriteError> for Stop {
-    fn from(fault: WriteError) -> Self {
-        Self::Fault(fault)
     }
 }
 
@@ -252,16 +240,14 @@ fn put_series(
     floats: FloatEncoding,
     series: SeriesView<'_>,
 ) -> Result<(), WritingFault> {
-    let put = writer.add_series(series.labels.texts().collect::<Vec<_>>().into_iter(), |chunks| {
+    writer.add_series(series.labels.texts().collect::<Vec<_>>().into_iter(), |chunks| {
         let source = series.chunks().map(source_of);
         cut_chunks(source, range_ms, floats, |chunk| chunks.put(chunk)).map_err(|error| match error {
-            CutError::Put(fault) => Stop::Fault(fault),
-            error @ (CutError::Floats(_) | CutError::Histograms(_)) => Stop::Chunk(error.to_string()),
+            CutError::Put(fault) => fault.into(),
+            error @ (CutError::Floats(_) | CutError::Histograms(_)) => {
+                WritingFault::Stored(format!("a stored chunk can't be read: {error}"))
+            }
         })
-    });
-    put.map_err(|stop| match stop {
-        Stop::Fault(fault) => not_written(fault),
-        Stop::Chunk(why) => WritingFault::Stored(format!("a stored chunk can't be read: {why}")),
     })
 }
 
@@ -274,20 +260,22 @@ fn source_of(chunk: ChunkView<'_>) -> SourceChunk<'_> {
     SourceChunk { contents, min_ms, max_ms, bytes }
 }
 
-fn not_written(fault: WriteError) -> WritingFault {
-    match fault {
-        WriteError::Unwanted => WritingFault::Ended,
-        fault if fault.is_full() => WritingFault::Full(fault.to_string()),
-        WriteError::Io { .. } | WriteError::Spool(_) => WritingFault::Disk(fault.to_string()),
-        WriteError::SeriesOrder(_) | WriteError::ChunkOrder { .. } | WriteError::TooMuch { .. } => {
-            WritingFault::Stored(fault.to_string())
+impl From<WriteError> for WritingFault {
+    fn from(fault: WriteError) -> Self {
+        match fault {
+            WriteError::Unwanted => Self::Ended,
+            fault if fault.is_full() => Self::Full(fault.to_string()),
+            WriteError::Io { .. } | WriteError::Spool(_) => Self::Disk(fault.to_string()),
+            WriteError::SeriesOrder(_) | WriteError::ChunkOrder { .. } | WriteError::TooMuch { .. } => {
+                Self::Stored(fault.to_string())
+            }
         }
     }
 }
 
 /// The disk's fault at a path.
 pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> WritingFault + '_ {
-    |error| not_written(WriteError::Io { path: path.to_owned(), error })
+    |error| WriteError::Io { path: path.to_owned(), error }.into()
 }
 
 /// Makes the names in a directory durable.

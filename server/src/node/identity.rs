@@ -8,8 +8,10 @@ use crc32c::crc32c;
 use serde::{Deserialize, Serialize};
 
 use silverback_host::disk::{Disk, DiskError, File};
+use silverback_model::ShardId;
 use silverback_model::limits::CELL_COUNT;
 use silverback_storage::wal::layout::Generation;
+use silverback_storage::wal::replay::LogPlace;
 
 /// The file that says whose the directory is.
 const IDENTITY: &str = "node";
@@ -256,6 +258,17 @@ async fn write<D: Disk>(disk: &D, name: &str, identity: &Identity) -> Result<(),
 }
 
 impl Identity {
+    /// The place of the log that a shard has in a generation.
+    pub(crate) fn log_place<D: Disk + Clone>(&self, disk: &D, of: Generation, shard: usize) -> LogPlace<D> {
+        LogPlace {
+            disk: disk.clone(),
+            dir: of.log_dir(shard).into(),
+            seed: self.seed,
+            shard: ShardId(shard as u16),
+            is_marked: self.logs == Some(of),
+        }
+    }
+
     fn checksum(&self) -> u32 {
         crc32c(format!("{} {} {}", self.format, self.seed, self.cells).as_bytes())
     }

@@ -24,7 +24,7 @@ use silverback_storage::wal::frame::FrameKey;
 use silverback_storage::wal::layout::{self, Generation, Layout};
 use silverback_storage::wal::log::DiskLog;
 use silverback_storage::wal::progress::ReplayProgress;
-use silverback_storage::wal::replay::{LogPlace, ReplayError, Replayed, make_tail_durable, replay};
+use silverback_storage::wal::replay::{ReplayError, Replayed, make_tail_durable, replay};
 use silverback_storage::wal::segment::SegmentHeader;
 use silverback_storage::wal::segments::{SegmentPlace, SegmentSet, Segments};
 use silverback_storage::wal::{Claims, Log, NoJournal};
@@ -128,7 +128,7 @@ impl Recovery<'_> {
     }
 
     async fn replay_own(&self, disk: &DirectDisk, own: Generation) -> Result<Replayed, RecoveryError> {
-        let place = self.log_place(disk, own, self.index);
+        let place = self.identity.log_place(disk, own, self.index);
         let mut restorer = Restorer::new(Rc::clone(&self.shard), Refs::Kept, |_| true);
         let recovery = self.config.wal_recovery;
         let replayed = replay(&place, recovery, &self.host, self.progress, &mut restorer).await?;
@@ -170,7 +170,7 @@ impl Recovery<'_> {
         let owners = self.former_owners(disk, from, to).await?;
         let table = RoutingTable::even(to.shards);
         for former in 0..from.shards {
-            let place = self.log_place(disk, from, former);
+            let place = self.identity.log_place(disk, from, former);
             let (here, there) = (self.own_shard(), ShardId(former as u16));
             let owns = |cell| table.owner(cell) == here && owners.owner(cell) == there;
             let refs = Refs::Renumbered(Vec::new());
@@ -216,7 +216,7 @@ impl Recovery<'_> {
     ) -> Result<RoutingTable, RecoveryError> {
         let mut claims = Vec::new();
         for former in (self.index..from.shards).step_by(to.shards) {
-            let place = self.log_place(disk, from, former);
+            let place = self.identity.log_place(disk, from, former);
             let mut of_log = Claims::default();
             let recovery = self.config.wal_recovery;
             replay(&place, recovery, &self.host, self.progress, &mut of_log).await?;
@@ -260,17 +260,6 @@ impl Recovery<'_> {
     async fn wait(&self, arrivals: &Arrivals, all: usize) {
         self.host.release_slice();
         arrivals.reached(all).await;
-    }
-
-    fn log_place(&self, disk: &DirectDisk, of: Generation, shard: usize) -> LogPlace<DirectDisk> {
-        let dir = of.log_dir(shard).into();
-        LogPlace {
-            disk: disk.clone(),
-            dir,
-            seed: self.identity.seed,
-            shard: ShardId(shard as u16),
-            is_marked: self.identity.logs == Some(of),
-        }
     }
 
     fn segment_place(&self, disk: &DirectDisk, dir: String) -> SegmentPlace<DirectDisk> {

@@ -139,11 +139,16 @@ where
     S: Service<Request<RequestBody>, Response = Response<tonic::body::Body>, Error = Infallible>,
 {
     match service.call(request).await {
-        Ok(mut response) => match response.extensions_mut().remove::<SendWrapper<SharedReservation>>() {
-            Some(room) => response.map(|body| ResponseBody::Grpc(body).holding(room.take())),
-            None => response.map(ResponseBody::Grpc),
-        },
+        Ok(response) => with_room(response),
         Err(never) => match never {},
+    }
+}
+
+/// What tonic answers with, and the room that came with it.
+fn with_room(mut response: Response<tonic::body::Body>) -> NodeResponse {
+    match response.extensions_mut().remove::<SendWrapper<SharedReservation>>() {
+        Some(room) => response.map(|body| ResponseBody::Grpc(body).holding(room.take())),
+        None => response.map(ResponseBody::Grpc),
     }
 }
 

@@ -15,7 +15,6 @@ use crate::node::identity::{self, Identity, IdentityError};
 use silverback_host::disk::DiskError;
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
-use silverback_model::ShardId;
 use silverback_storage::wal::layout::{self, Generation, LogsGone};
 use silverback_storage::wal::replay::{LogPlace, ReplayError};
 
@@ -81,13 +80,6 @@ impl OfflineLogs {
 
     /// The place of one shard's log.
     fn place(&self, shard: usize) -> LogPlace<BlockingDisk> {
-        let dir = self.generation.log_dir(shard).into();
-        LogPlace {
-            disk: self.disk.clone(),
-            dir,
-            seed: self.identity.seed,
-            shard: ShardId(shard as u16),
-            is_marked: self.identity.logs == Some(self.generation),
-        }
+        self.identity.log_place(&self.disk, self.generation, shard)
     }
 }

@@ -22,16 +22,14 @@ use silverback_proto::thanos::info::InfoRequest;
 use tonic::Status;
 use tonic::server::UnaryService;
 
-use super::codec;
 use super::query::{counted, held};
 use super::request_body::RequestBody;
 use super::stream::Answers;
+use super::{codec, with_room};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
-use crate::api::response::body::ResponseBody;
 use crate::routing::{Asker, SharedReservation};
-use send_wrapper::SendWrapper;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// What is asked.
@@ -102,11 +100,7 @@ where
         }
     }));
     let mut grpc = codec::raw::<A>(reader).max_decoding_message_size(READ_REQUEST_BYTES_MAX);
-    let mut response = grpc.unary(service, request).await;
-    match response.extensions_mut().remove::<SendWrapper<SharedReservation>>() {
-        Some(room) => response.map(|body| ResponseBody::Grpc(body).holding(room.take())),
-        None => response.map(ResponseBody::Grpc),
-    }
+    with_room(grpc.unary(service, request).await)
 }
 
 /// One message for many, which come framed, many in a piece: tonic reads the one, and refuses it where it has to, and

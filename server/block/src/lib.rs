@@ -11,7 +11,6 @@ mod chunks;
 pub mod cursor;
 mod cut;
 pub mod fault;
-mod index;
 mod meta;
 mod open;
 mod reader;

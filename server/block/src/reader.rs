@@ -9,14 +9,22 @@ use std::sync::Arc;
 
 use crate::chunks::{Chunk, ChunkFiles};
 use crate::fault::{BlockFault, Problem};
-use crate::index::Index;
-use crate::series::ChunkPlace;
+use crate::series::{ChunkPlace, SeriesWalk};
+use crate::symbols::Symbols;
+use crate::toc::Toc;
 use crate::tombstones::{DeletedRange, Tombstones};
+use crate::window::Window;
+
+/// A window for a section that is read from its begin to its end.
+const READ_AHEAD: usize = 1 << 20;
 
 /// A block that is read from its first series to its last.
 #[derive(Debug)]
 pub struct Block {
-    index: Index,
+    index: Window,
+    symbols: Symbols,
+    /// How far the index's series have been read.
+    walk: SeriesWalk,
     chunks: ChunkFiles,
     tombstones: Tombstones,
 }
@@ -36,8 +44,13 @@ impl Block {
     /// Opens the block in `dir`, and checks what all of it hangs on: the index's table of contents
     /// and symbols, and the tombstones.
     pub fn open(dir: &Path) -> Result<Self, BlockFault> {
+        let path = dir.join("index");
+        let mut index = Window::open(&path, READ_AHEAD)?;
+        let toc = Toc::read(&mut index)?;
         Ok(Self {
-            index: Index::open(&dir.join("index"))?,
+            index,
+            symbols: Symbols::open(&path, toc.symbols)?,
+            walk: SeriesWalk::new(&toc),
             chunks: ChunkFiles::list(&dir.join("chunks"))?,
             tombstones: Tombstones::read(&dir.join("tombstones"))?,
         })
@@ -46,14 +59,19 @@ impl Block {
     /// The next series, in the order of their labels. After a fault there is none to be had: where
     /// the next one begins is known from this one alone.
     pub fn next_series(&mut self) -> Result<Option<BlockSeries>, BlockFault> {
-        let Some(entry) = self.index.next_series()? else { return Ok(None) };
-        let deleted = self.tombstones.of(entry.reference);
-        Ok(Some(BlockSeries { labels: entry.labels, chunks: entry.chunks, deleted }))
+        let Some(entry) = self.walk.next(&mut self.index)? else { return Ok(None) };
+        let deleted = self.tombstones.of(entry.reference());
+        let mut labels = Vec::with_capacity(entry.labels.len());
+        for (name, value) in entry.labels {
+            let name = self.symbols.look_up(name, entry.begins)?;
+            labels.push((name, self.symbols.look_up(value, entry.begins)?));
+        }
+        Ok(Some(BlockSeries { labels, chunks: entry.chunks, deleted }))
     }
 
     /// Goes past the next series without looking at its labels. `false`: there is none.
     pub fn skip_series(&mut self) -> Result<bool, BlockFault> {
-        self.index.skip_series()
+        self.walk.skip(&mut self.index)
     }
 
     /// The chunk at a place. A fault is this chunk's alone.

@@ -1,14 +1,10 @@
 //! InfluxDB's `/query`, as far as senders of lines ask it before they begin: that their database is there.
 
-use http::request::Parts;
 use http::{Method, Request, StatusCode};
 
 use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
-use crate::api::query::http_api::params::Params;
-use crate::api::query::http_api::{read_form, read_params};
-use crate::api::query::read_fault::ReadFault;
-use crate::api::query::time_limit::TimeLimit;
+use crate::api::query::http_api::params_of;
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, with_type};
 
@@ -20,8 +16,8 @@ pub async fn answer<B: HttpBody>(reader: &Reader, request: Request<B>) -> NodeRe
     if head.method != Method::POST && head.method != Method::GET {
         return method_not_allowed("GET, POST");
     }
-    match query_params(reader, &head, body).await {
-        Ok(params) if creates_database(params.get("q").unwrap_or_default()) => {
+    match params_of(reader, &head, body).await {
+        Ok((params, ..)) if creates_database(params.get("q").unwrap_or_default()) => {
             with_type(StatusCode::OK, JSON, "{\"results\":[{\"statement_id\":0}]}\n")
         }
         Ok(_) => {
@@ -36,12 +32,6 @@ pub async fn answer<B: HttpBody>(reader: &Reader, request: Request<B>) -> NodeRe
             response
         }
     }
-}
-
-async fn query_params<B: HttpBody>(reader: &Reader, head: &Parts, body: B) -> Result<Params, ReadFault> {
-    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
-    let form = read_form(reader, head, body, &mut room).await?;
-    time.hold(read_params(reader, head, &form)).await
 }
 
 fn creates_database(query: &str) -> bool {

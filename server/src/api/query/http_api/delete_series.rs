@@ -11,11 +11,10 @@ use futures::channel::oneshot;
 use http::{Request, StatusCode};
 
 use super::params::{Params, bad};
-use super::{read_form, read_params, refusal};
+use super::{params_of, refusal};
 use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{DeletionStopped, ReadFault, check_replayed};
-use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::NodeResponse;
 use crate::config::AdminAccess;
 use crate::routing::deletion::{self, DeletionFault};
@@ -81,10 +80,8 @@ async fn read<B: HttpBody>(
     request: Request<B>,
 ) -> Result<Asked, ReadFault> {
     let (head, body) = request.into_parts();
-    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
-    let form = read_form(reader, &head, body, &mut room).await?;
+    let (params, time, room) = params_of(reader, &head, body).await?;
     time.hold(async {
-        let params = read_params(reader, &head, &form).await?;
         params.check_plain()?;
         // Not before: a body that comes slowly holds no read up.
         let read = reader.begin_read(asker).await?;

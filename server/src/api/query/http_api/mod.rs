@@ -149,15 +149,12 @@ async fn read<B: HttpBody>(
     if question == Question::BuildInfo {
         return Ok(build_info::respond());
     }
-    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
-    let form = read_form(reader, &head, body, &mut room).await?;
+    let (params, time, room) = params_of(reader, &head, body).await?;
     if question.is_evaluated() {
         // It has a time of its own from here on.
-        let params = time.hold(read_params(reader, &head, &form)).await?;
         return promql::answer(reader, asker, client, question, &params, room).await;
     }
     time.hold(async {
-        let params = read_params(reader, &head, &form).await?;
         // Not before: a body that comes slowly holds no other read up.
         let read = reader.begin_read(asker).await?;
         match question {
@@ -188,8 +185,20 @@ fn takes_form(method: &Method) -> bool {
     method == Method::POST || method == Method::PUT
 }
 
+/// The parameters of a question, its time, which has begun, and what its form takes of memory.
+pub(crate) async fn params_of<B: HttpBody>(
+    reader: &Reader,
+    head: &Parts,
+    body: B,
+) -> Result<(Params, TimeLimit, Reservation), ReadFault> {
+    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
+    let form = read_form(reader, head, body, &mut room).await?;
+    let params = time.hold(read_params(reader, head, &form)).await?;
+    Ok((params, time, room))
+}
+
 /// The form in the body of a POST or PUT, within a request's time; empty for other methods.
-pub(crate) async fn read_form<B: HttpBody>(
+async fn read_form<B: HttpBody>(
     reader: &Reader,
     head: &Parts,
     body: B,
@@ -202,7 +211,7 @@ pub(crate) async fn read_form<B: HttpBody>(
 }
 
 /// Of the form and of the query.
-pub(crate) async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> Result<Params, ReadFault> {
+async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> Result<Params, ReadFault> {
     let mut params = Params::default();
     let mut slice = reader.slicer.begin().await;
     for encoded in [form, head.uri.query().unwrap_or_default().as_bytes()] {

@@ -11,12 +11,11 @@ use serde_json::json;
 
 use super::delete_series::check_access;
 use super::params::{Params, bad};
-use super::{json, read_form, read_params, refusal, whole};
+use super::{json, params_of, refusal, whole};
 use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::snapshot::{Asked, Snapshot, snapshot};
-use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::NodeResponse;
 use crate::routing::Asker;
 use silverback_model::printable::Quoted;
@@ -90,9 +89,8 @@ async fn take<B: HttpBody>(
     super::Question::Snapshot.check_method(request.method())?;
     check_access(reader, "this node writes no snapshots on demand: it was started without --admin-api=full")?;
     let (head, body) = request.into_parts();
-    let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
-    let form = read_form(reader, &head, body, &mut room).await?;
-    let asked = time.hold(async { asked(&read_params(reader, &head, &form).await?) }).await?;
+    let (params, time, room) = params_of(reader, &head, body).await?;
+    let asked = asked(&params)?;
     // Before it waits for a read's turn: another one may take it for long.
     let _turn = reader.node.snapshots.turn.take().ok_or(ReadFault::SnapshotGoesOn)?;
     let read = time.hold(reader.begin_read(asker)).await?;

@@ -11,7 +11,10 @@ use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKi
 
 use super::*;
 use crate::cut::{SourceChunk, cut_chunks};
-use crate::index::Index;
+use crate::series::SeriesWalk;
+use crate::symbols::Symbols;
+use crate::toc::Toc;
+use crate::window::Window;
 use crate::{Block, Contents, verify};
 
 pub(crate) const RANGE_MS: i64 = 7_200_000;
@@ -220,11 +223,15 @@ fn check_block(
     let times = || expect.values().flat_map(BTreeMap::keys);
     assert_eq!((meta.min_ms, meta.end_ms), (*times().min().unwrap(), times().max().unwrap() + 1));
     let mut expect_postings = BTreeMap::<_, Vec<u64>>::new();
-    let mut index = Index::open(&dir.join("index")).unwrap();
-    while let Some(series) = index.next_series().unwrap() {
-        let pairs = series.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    let path = dir.join("index");
+    let mut index = Window::open(&path, 1 << 20).unwrap();
+    let toc = Toc::read(&mut index).unwrap();
+    let (mut symbols, mut walk) = (Symbols::open(&path, toc.symbols).unwrap(), SeriesWalk::new(&toc));
+    while let Some(series) = walk.next(&mut index).unwrap() {
+        let mut text = |number| symbols.look_up(number, 0).unwrap().to_string();
+        let pairs = series.labels.iter().map(|(name, value)| (text(*name), text(*value)));
         for pair in pairs.chain([(String::new(), String::new())]) {
-            expect_postings.entry(pair).or_default().push(series.reference);
+            expect_postings.entry(pair).or_default().push(series.reference());
         }
     }
     assert_eq!(postings(dir), expect_postings);

@@ -286,10 +286,14 @@ fn show_config(effective: &Effective, out: &mut impl Write) -> io::Result<Result
 }
 
 fn run(Effective { config, .. }: Effective) -> ExitCode {
-    match silverback::logging::start(config.log_format, &config.log_level) {
-        Ok(()) => of_node(node::run(config)),
-        failed => ended(failed),
+    if let failed @ Err(_) = silverback::logging::start(config.log_format, &config.log_level) {
+        return ended(failed);
     }
+    // Where the limit is wrong, the node says so.
+    if let Ok(share) = node::memory_share(&config) {
+        allocator::keep_freed(share.plan.limit_bytes);
+    }
+    of_node(node::run(config))
 }
 
 fn of_node(result: Result<(), NodeError>) -> ExitCode {

@@ -37,6 +37,11 @@ impl Binary {
         node
     }
 
+    /// Its process' number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// A connection to it for request after request.
     pub fn keep(&self) -> Kept {
         Kept(BufReader::new(self.connect()))

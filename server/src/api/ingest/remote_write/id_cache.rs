@@ -19,15 +19,17 @@ use silverback_model::{
 /// An entry may be pushed out by another at any time.
 #[derive(Debug)]
 pub struct IdCache {
-    /// Entries, newest first: a key each and then the id, where that isn't the fingerprint itself.
+    /// Entries, newest first: a key each and then the id, where that isn't the fingerprint itself. As many as there may
+    /// be, zeroed by the kernel as they are touched: so it grows in place, and no page is taken twice.
     buckets: Vec<Bucket>,
+    /// How many of these are used.
+    used: usize,
     /// Looked for since it grew last, or since as many were as it has slots.
     looked_for: usize,
     /// Pushed out in that time.
     displaced: usize,
     /// That found their bucket full when it could grow no more.
     crowded: usize,
-    buckets_max: usize,
 }
 
 /// Two cache lines.
@@ -77,7 +79,7 @@ impl IdCache {
     /// A cache of at most `entries_max` entries with an id of their own, rounded to a power of two.
     pub(crate) fn with_entries_max(entries_max: usize) -> Self {
         let buckets_max = (entries_max / BUCKET_ENTRIES).max(BUCKETS_MIN).next_power_of_two();
-        Self { buckets: vec![EMPTY; BUCKETS_MIN], looked_for: 0, displaced: 0, crowded: 0, buckets_max }
+        Self { buckets: vec![EMPTY; buckets_max], used: BUCKETS_MIN, looked_for: 0, displaced: 0, crowded: 0 }
     }
 
     /// What was put in for this fingerprint.
@@ -126,7 +128,7 @@ impl IdCache {
         let place = self.place(fingerprint);
         if self.buckets[place][SLOTS - width..].iter().any(|slot| *slot > 0) {
             self.displaced += 1;
-            self.crowded += usize::from(self.buckets.len() == self.buckets_max);
+            self.crowded += usize::from(self.used == self.buckets.len());
             if !self.crowded.is_multiple_of(CROWDED_SHARE) {
                 return;
             }
@@ -145,15 +147,16 @@ impl IdCache {
 
     /// The memory that it takes now, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.buckets.len() * size_of::<Bucket>()
+        self.used * size_of::<Bucket>()
     }
 
-    /// Starts anew, larger, where too many are pushed out: to fill it again costs each series one slow look, while to
-    /// move the entries would cost one request all of it.
+    /// Uses more buckets where too many are pushed out. Half of the entries are in their place then, too. The others
+    /// cost their series one slow look each, while to move them would cost one request all of it; they are nobody's
+    /// until they are pushed out, for the bits that a key leaves out are as many as the least table's places tell.
     fn grow_if_crowded(&mut self) {
-        let slots = self.buckets.len() * SLOTS;
-        if self.displaced * DISPLACED_SHARE > slots && self.buckets.len() < self.buckets_max {
-            self.buckets = vec![EMPTY; self.buckets.len() * GROWTH];
+        let slots = self.used * SLOTS;
+        if self.displaced * DISPLACED_SHARE > slots && self.used < self.buckets.len() {
+            self.used *= GROWTH;
         } else if self.looked_for < slots {
             return;
         }
@@ -163,7 +166,7 @@ impl IdCache {
     /// By the lowest bits, so that none of them need be kept.
     #[inline]
     fn place(&self, fingerprint: u128) -> usize {
-        fingerprint as usize & (self.buckets.len() - 1)
+        fingerprint as usize & (self.used - 1)
     }
 }
 
@@ -261,6 +264,27 @@ mod tests {
                 known.forget();
                 cache.note_period(one, known.period());
                 assert_eq!(cache.get_with_period(one), Some((labels, Some(known.period()))));
+            }
+        }
+    }
+
+    #[test]
+    fn what_it_knew_before_it_grew_is_known_by_its_own_fingerprint_alone() {
+        let mut cache = IdCache::with_entries_max(1 << 16);
+        let smallest = cache.bytes();
+        let mut put_in = 0;
+        while cache.bytes() == smallest {
+            cache.insert(fingerprint(put_in), in_order(put_in));
+            put_in += 1;
+        }
+        let found = |cache: &mut IdCache, i| cache.get(fingerprint(i)).map(|known| known.id.0 == i);
+        let kept = (0..put_in).filter(|i| found(&mut cache, *i) == Some(true)).count();
+        assert!(kept > put_in as usize / 3, "{kept} of {put_in} are known");
+        assert!((0..put_in).all(|i| found(&mut cache, i) != Some(false)));
+        // Of each place's entries those of the other half aren't taken for others'.
+        for i in 0..put_in {
+            for bit in 0..20 {
+                assert_eq!(cache.get(fingerprint(i) ^ 1 << bit), None, "{i} but for bit {bit}");
             }
         }
     }

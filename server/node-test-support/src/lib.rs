@@ -15,4 +15,4 @@ pub mod request;
 pub mod sender;
 pub mod written;
 
-pub use node::Node;
+pub use node::{Node, OUT_OF_REACH};

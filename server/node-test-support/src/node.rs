@@ -9,11 +9,15 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use silverback::config::{Config, ShardCount};
+use silverback::config::{Config, MemoryLimit, ShardCount};
 use silverback::node::{self, NodeError};
 use silverback_runtime::Shutdown;
 use silverback_test_support::http::{Answer, Kept, read_answer, send};
 use silverback_test_support::{PATIENCE, Scratch, eventually, eventually_found};
+
+/// A limit that a node alone doesn't reach, nor with all that is beside it in its process: what the process takes
+/// counts for each node in it. For tests whose bounds are others.
+pub const OUT_OF_REACH: MemoryLimit = MemoryLimit::Fixed(16 << 30);
 
 /// A running node; dropping it ends it.
 pub struct Node {

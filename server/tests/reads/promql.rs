@@ -2,9 +2,8 @@
 
 use prost::Message;
 use serde_json::{Value, json};
-use silverback::config::MemoryLimit;
-use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{compress, series, start_ms, write};
+use silverback_node_test_support::{Node, OUT_OF_REACH};
 use silverback_proto::prometheus::histogram::{Count, ZeroCount};
 use silverback_proto::prometheus::{Histogram, Label, TimeSeries, WriteRequest};
 
@@ -251,8 +250,10 @@ fn write_many(node: &Node, count: usize, start_ms: i64) {
 
 #[test]
 fn a_sum_over_more_series_than_a_query_could_hold_is_answered_and_what_never_fits_is_the_asker_s_fault() {
-    // Of the whole process, in which other tests have their nodes. A query of this one has 8 MiB.
-    let node = Node::start_with(2, |config| config.memory_limit = MemoryLimit::Fixed(1 << 30));
+    let node = Node::start_with(2, |config| {
+        config.memory_limit = OUT_OF_REACH;
+        config.query_memory = Some(16 << 20);
+    });
     let start = start_ms();
     write_many(&node, 30_000, start);
     let time = start as f64 / 1000.0;

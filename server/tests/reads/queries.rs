@@ -5,9 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use silverback::config::MemoryLimit;
-use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{series, start_ms, write};
+use silverback_node_test_support::{Node, OUT_OF_REACH};
 use silverback_test_support::eventually;
 use silverback_test_support::http::request;
 use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
@@ -143,7 +142,7 @@ fn a_query_has_its_part_of_the_query_memory_and_no_more() {
     let start = start_ms();
     let count_of = |query_memory: Option<usize>| {
         let node = Node::start_with(1, |config| {
-            config.memory_limit = MemoryLimit::Fixed(1 << 30);
+            config.memory_limit = OUT_OF_REACH;
             config.query_memory = query_memory;
         });
         for lot in 0..5 {
@@ -169,7 +168,7 @@ fn a_query_has_its_part_of_the_query_memory_and_no_more() {
 fn clients_that_take_nothing_of_their_answers_lose_their_memory_to_queries_that_are_refused_for_it() {
     let start = start_ms();
     let node = Node::start_with(1, |config| {
-        config.memory_limit = MemoryLimit::Fixed(1 << 30);
+        config.memory_limit = OUT_OF_REACH;
         config.query_memory = Some(32 << 20);
     });
     for lot in 0..20 {

@@ -1,8 +1,7 @@
 //! Reads that are refused: each with its status and clear words, and the node goes on.
 
-use silverback::config::MemoryLimit;
-use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{ask, compress, query, series, start_ms, write};
+use silverback_node_test_support::{Node, OUT_OF_REACH};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_test_support::http::Answer;
 
@@ -79,9 +78,10 @@ fn a_samples_read_beyond_its_limit_is_refused_and_chunks_are_not() {
 
 #[test]
 fn statistics_of_long_values_take_their_size_once_and_a_refusal_tells_what_to_lower() {
-    const LIMIT_BYTES: usize = 1 << 30;
-
-    let node = Node::start_with(1, |config| config.memory_limit = MemoryLimit::Fixed(LIMIT_BYTES));
+    let node = Node::start_with(1, |config| {
+        config.memory_limit = OUT_OF_REACH;
+        config.query_memory = Some(16 << 20);
+    });
     let write_values = |range: std::ops::Range<usize>| {
         for from in range.step_by(100) {
             let one = |i| series(&[("__name__", "up"), ("v", &format!("{i:0>8000}"))], start_ms(), [1.0]);

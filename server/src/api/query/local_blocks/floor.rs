@@ -49,7 +49,8 @@ impl FloorFile {
         }
     }
 
-    /// Writes it, durably: on a thread of its own.
+    /// Writes it, durably.
+    #[expect(clippy::disallowed_methods, reason = "a thread of its own")]
     pub(super) fn write(&self, floor_ms: i64) -> io::Result<()> {
         put_file(&self.dir, FILE, format!("{floor_ms}\n").as_bytes())
     }

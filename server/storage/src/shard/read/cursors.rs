@@ -77,7 +77,12 @@ impl Cursor {
         let (rows, reserved) = match &wanted {
             Wanted::Series(SeriesWanted::UncutChunks) => series::find_uncut(job, &selection).await?,
             Wanted::Series(SeriesWanted::Exemplars) => series::find_with_exemplars(job, &selection).await?,
-            Wanted::Series(wanted) => series::find(job, &selection, wanted.view()).await?,
+            Wanted::Series(
+                wanted @ (SeriesWanted::Chunks
+                | SeriesWanted::LabelSets
+                | SeriesWanted::ExternalChunks(_)
+                | SeriesWanted::ExternalLabelSets(_)),
+            ) => series::find(job, &selection, wanted.view()).await?,
             Wanted::Texts(TextsWanted::LabelNames) => labels::find_names(job, &selection, moment).await?,
             Wanted::Texts(TextsWanted::LabelValues(name)) => {
                 labels::find_values(job, name, &selection, moment).await?

@@ -132,7 +132,13 @@ impl Reads {
             Wanted::Series(wanted) => {
                 let batch = match wanted {
                     SeriesWanted::Exemplars => exemplars::next_batch(job, &mut cursor, bytes).await?,
-                    _others => filling::next_batch(job, &mut cursor, bytes).await?,
+                    SeriesWanted::Chunks
+                    | SeriesWanted::UncutChunks
+                    | SeriesWanted::LabelSets
+                    | SeriesWanted::ExternalChunks(_)
+                    | SeriesWanted::ExternalLabelSets(_) => {
+                        filling::next_batch(job, &mut cursor, bytes).await?
+                    }
                 };
                 Ok(ReadReply::Series(batch, self.keep(cursor, id)?))
             }

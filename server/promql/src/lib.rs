@@ -169,6 +169,8 @@ pub struct Plan {
     query: Query,
     times: Times,
     is_range: bool,
+    /// It ends at another time than it starts, if only by less than a step.
+    ends_later: bool,
     options: PlanOptions,
     root: Node,
     selects: Vec<Select>,
@@ -191,12 +193,12 @@ impl Plan {
                 "invalid expression type \"{found}\" for range query, must be Scalar or instant Vector"
             )));
         }
-        let end_ms = match times {
-            QueryTimes::Instant { at_ms } => at_ms,
-            QueryTimes::Range { end_ms, .. } => end_ms,
+        let (end_ms, ends_later) = match times {
+            QueryTimes::Instant { at_ms } => (at_ms, false),
+            QueryTimes::Range { start_ms, end_ms, .. } => (end_ms, end_ms != start_ms),
         };
         let Built { root, selects, shares } = plan::build(&query.expr, at, end_ms, step_ms, &options)?;
-        Ok(Self { query, times: at, is_range, options, root, selects, shares })
+        Ok(Self { query, times: at, is_range, ends_later, options, root, selects, shares })
     }
 
     /// What the query reads, for [`Self::evaluate`] in the same order. One selector may stand here several times.
@@ -241,8 +243,7 @@ impl Plan {
     }
 
     /// Folds the series that a source has into rows: a part of an aggregation that [`Source::folded`] is asked for, made
-    /// by one who has some of the series. `None`: there are native histograms to be summed, which are folded by one who
-    /// has all of them.
+    /// by one who has some of the series.
     ///
     /// A plan, a [`Share`] and the rows may cross threads. Fails as [`Self::evaluate`] does.
     pub async fn fold(
@@ -251,7 +252,7 @@ impl Plan {
         source: &dyn Source,
         budget: &Budget,
         pace: &dyn Pace,
-    ) -> Result<Option<PartialRows>, QueryError> {
+    ) -> Result<PartialRows, QueryError> {
         eval::fold(self, share, source, budget, pace).await
     }
 }

@@ -219,9 +219,12 @@ pub(crate) struct Notes {
 impl Notes {
     pub(crate) fn add(&self, note: Note, span: Span) {
         let mut kept = self.kept.borrow_mut();
-        // The same note comes again at each step: it is mostly the last.
-        if kept.iter_mut().rev().any(|(other, _)| other.absorbs(&note)) {
-            return;
+        // The same note comes again at each step: it is mostly the last. Its place is the one where it came last.
+        for (other, place) in kept.iter_mut().rev() {
+            if other.absorbs(&note) {
+                *place = span;
+                return;
+            }
         }
         if kept.len() < KEPT_MAX {
             kept.push((note, span));

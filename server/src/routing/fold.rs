@@ -26,8 +26,8 @@ pub struct FoldRequest {
     pub epoch: Epoch,
 }
 
-/// Rows; none where native histograms are to be combined, which one core does for all.
-pub type FoldReply = Result<Option<PartialRows>, EvaluationError>;
+/// Rows.
+pub type FoldReply = Result<PartialRows, EvaluationError>;
 
 impl CoreCall for FoldRequest {
     type Reply = FoldReply;

@@ -8,8 +8,8 @@
 //! It is ignored unless asked for, as it needs a Prometheus:
 //! `cargo test -p silverback --test interop -- --ignored --nocapture`. By the environment:
 //! `PROMETHEUS` is the binary (default: in the path), `RW2=1` makes it send remote write 2.0,
-//! `NODE_PROMETHEUS` is a Prometheus to put in the node's place, which shows that the test is right; `PROMTOOL` is the
-//! tool that reads a snapshot's blocks.
+//! `NODE_PROMETHEUS` is a Prometheus to put in the node's place, which shows that the test is right; `SILVERBACK` is another
+//! build of the node; `PROMTOOL` is the tool that reads a snapshot's blocks.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,6 +18,7 @@ use silverback_test_support::{Scratch, eventually_found, free_port};
 
 mod compare;
 mod daemon;
+mod differential;
 mod http;
 mod prometheus;
 mod remote_read;
@@ -55,7 +56,7 @@ const QUERIES: [&str; 14] = [
 #[ignore = "needs a Prometheus and half a minute"]
 fn prometheus_reads_back_every_sample_that_it_wrote() {
     let scratch = Scratch::new();
-    let (_node_daemon, node_port) = start_node(&scratch);
+    let (_node_daemon, node_port) = start_node(&scratch, &[]);
     let node = format!("http://127.0.0.1:{node_port}");
     let sender = Prometheus::start(&scratch, Role::Sender { node: &node });
     println!("the sender scrapes itself for {SCRAPED_S} s");
@@ -116,7 +117,7 @@ fn a_lost_or_changed_sample_is_a_difference() {
 }
 
 /// The node, or what stands in for it; and its port.
-fn start_node(scratch: &Scratch) -> (Daemon, u16) {
+fn start_node(scratch: &Scratch, options: &[&str]) -> (Daemon, u16) {
     if std::env::var_os("NODE_PROMETHEUS").is_some() {
         let stand_in = Prometheus::start(scratch, Role::Node);
         return (stand_in.daemon, stand_in.port);
@@ -125,9 +126,11 @@ fn start_node(scratch: &Scratch) -> (Daemon, u16) {
     let data_dir = scratch.join("node");
     // What the node stores of itself would be a surplus over what Prometheus wrote.
     let own_metrics = "--no-self-scrape".to_owned();
-    let arguments =
+    let own =
         [own_metrics, format!("--listen=127.0.0.1:{port}"), format!("--data-dir={}", data_dir.display())];
-    let mut daemon = Daemon::start("node", env!("CARGO_BIN_EXE_silverback"), &arguments, scratch);
+    let arguments: Vec<_> = own.into_iter().chain(options.iter().map(|option| option.to_string())).collect();
+    let binary = std::env::var("SILVERBACK").unwrap_or_else(|_| env!("CARGO_BIN_EXE_silverback").to_owned());
+    let mut daemon = Daemon::start("node", binary, &arguments, scratch);
     daemon.wait_until_ready(port);
     (daemon, port)
 }

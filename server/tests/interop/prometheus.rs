@@ -25,6 +25,8 @@ pub enum Role<'a> {
     },
     /// Stands in for the node.
     Node,
+    /// Is written what the node is written, late samples too.
+    Peer,
 }
 
 impl Role<'_> {
@@ -33,12 +35,13 @@ impl Role<'_> {
             Role::Sender { .. } => "sender",
             Role::Reader { .. } => "reader",
             Role::Node => "stand-in",
+            Role::Peer => "peer",
         }
     }
 
     fn binary(&self) -> String {
         let variable = match self {
-            Role::Sender { .. } | Role::Reader { .. } => "PROMETHEUS",
+            Role::Sender { .. } | Role::Reader { .. } | Role::Peer => "PROMETHEUS",
             Role::Node => "NODE_PROMETHEUS",
         };
         std::env::var(variable).unwrap_or_else(|_| "prometheus".to_owned())
@@ -63,6 +66,7 @@ impl Role<'_> {
                 format!("remote_read:\n  - url: {node}/api/v1/read\n    read_recent: true\n")
             }
             Role::Node => String::new(),
+            Role::Peer => "storage:\n  tsdb:\n    out_of_order_time_window: 2h\n".to_owned(),
         }
     }
 }
@@ -87,7 +91,7 @@ impl Prometheus {
             format!("--web.listen-address=127.0.0.1:{port}"),
             "--log.level=warn".to_owned(),
         ];
-        if matches!(role, Role::Node) {
+        if matches!(role, Role::Node | Role::Peer) {
             arguments.push("--web.enable-remote-write-receiver".to_owned());
         }
         let mut daemon = Daemon::start(name, role.binary(), &arguments, scratch);

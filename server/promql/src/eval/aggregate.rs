@@ -45,11 +45,6 @@ impl Histograms {
             | Aggregator::LimitRatio => Self::Ignore,
         }
     }
-
-    /// Whether they become others.
-    pub(super) const fn are_combined(self) -> bool {
-        matches!(self, Self::Sum | Self::Mean)
-    }
 }
 
 impl Evaluator<'_> {
@@ -73,16 +68,11 @@ impl Evaluator<'_> {
         times: Times,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
-        let histograms = Histograms::of(aggregate.aggregator);
-        let folding = match self.folded_apart::<F>(aggregate, times).await? {
-            Some(folding) => folding,
-            None => {
-                let mut folding = Folding::<F>::new(self, aggregate, times);
-                self.produce(&aggregate.node, times, &mut folding).await?;
-                folding
-            }
-        };
-        let Folding { groups, rows, held: _held, .. } = folding;
+        let mut folding = Folding::<F>::new(self, aggregate, times, Groups::of(aggregate));
+        if !self.folded_apart(aggregate, times, &mut folding).await? {
+            self.produce(&aggregate.node, times, &mut folding).await?;
+        }
+        let Folding { groups, rows, histograms, held: _held, .. } = folding;
         for (labels, row) in groups.labels.into_iter().zip(rows) {
             let drop_name = row.drop_name;
             let values = row.finish(self, aggregate, histograms);
@@ -101,15 +91,23 @@ pub(super) struct Groups {
     chosen: Chosen,
     places: HashTable<usize>,
     pub(super) labels: Vec<Rc<Labels>>,
+    /// Of each its first series' labels, where they are wanted.
+    pub(super) firsts: Option<Vec<Rc<Labels>>>,
 }
 
 impl Groups {
-    pub(super) fn new(chosen: Chosen) -> Self {
-        Self { chosen, places: HashTable::new(), labels: Vec::new() }
+    pub(super) fn of(aggregate: &Aggregating) -> Self {
+        let chosen = Chosen::grouping(&aggregate.grouping);
+        Self { chosen, places: HashTable::new(), labels: Vec::new(), firsts: None }
+    }
+
+    /// With the labels of each group's first series.
+    pub(super) fn with_firsts(aggregate: &Aggregating) -> Self {
+        Self { firsts: Some(Vec::new()), ..Self::of(aggregate) }
     }
 
     /// The place of a series' group, and whether it is new.
-    pub(super) fn place(&mut self, labels: &Labels) -> (usize, bool) {
+    pub(super) fn place(&mut self, labels: &Rc<Labels>) -> (usize, bool) {
         let hashed = self.chosen.hash(labels);
         let found = self.places.find(hashed, |at| self.chosen.are_same(&self.labels[*at], labels));
         if let Some(at) = found {
@@ -117,21 +115,30 @@ impl Groups {
         }
         let at = self.labels.len();
         self.labels.push(Rc::new(self.chosen.labels(labels)));
+        if let Some(firsts) = &mut self.firsts {
+            firsts.push(Rc::clone(labels));
+        }
         self.places.insert_unique(hashed, at, |at| self.chosen.hash(&self.labels[*at]));
         (at, true)
+    }
+
+    /// What a group's labels take, and those of its first series where they are kept.
+    pub(super) fn bytes(&self, at: usize) -> usize {
+        let first = self.firsts.as_ref().map_or(0, |firsts| labels_bytes(&firsts[at]));
+        first + labels_bytes(&self.labels[at])
     }
 }
 
 /// One group at all steps.
 pub(super) struct Row<F: Fold> {
     pub(super) cells: Vec<Option<F::Cell>>,
-    tallies: Option<Vec<Option<HistogramCell>>>,
+    pub(super) tallies: Option<Vec<Option<HistogramCell>>>,
     pub(super) drop_name: bool,
 }
 
 /// A group's histograms at one step.
 #[derive(Clone)]
-enum HistogramCell {
+pub(super) enum HistogramCell {
     Tally(Box<Tally>, Hints),
     /// Some have bounds of their own and others don't.
     Incompatible,
@@ -148,28 +155,27 @@ pub(super) struct Folding<'a, F: Fold> {
 }
 
 impl<'a, F: Fold> Folding<'a, F> {
-    pub(super) fn new(evaluator: &'a Evaluator<'a>, aggregate: &'a Aggregating, times: Times) -> Self {
+    pub(super) fn new(
+        evaluator: &'a Evaluator<'a>,
+        aggregate: &'a Aggregating,
+        times: Times,
+        groups: Groups,
+    ) -> Self {
         Self {
             evaluator,
             aggregate,
             steps: times.count,
             histograms: Histograms::of(aggregate.aggregator),
-            groups: Groups::new(Chosen::grouping(&aggregate.grouping)),
+            groups,
             rows: Vec::new(),
             held: evaluator.budget.hold(),
         }
     }
 
-    /// What a group of these labels takes, in samples and bytes.
-    fn size(&self, labels: &Labels) -> (usize, usize) {
+    /// What the row of a group takes, in samples and bytes.
+    fn size(&self, at: usize) -> (usize, usize) {
         let cells_bytes = self.steps * size_of::<Option<F::Cell>>();
-        (self.steps, cells_bytes + labels_bytes(labels) + size_of::<Row<F>>())
-    }
-}
-
-impl<F: Fold> Row<F> {
-    pub(super) fn new(cells: Vec<Option<F::Cell>>, drop_name: bool) -> Self {
-        Self { cells, tallies: None, drop_name }
+        (self.steps, cells_bytes + self.groups.bytes(at) + size_of::<Row<F>>())
     }
 }
 
@@ -177,9 +183,9 @@ impl<F: Fold> Sink for Folding<'_, F> {
     fn push(&mut self, series: Series) -> Result<(), QueryError> {
         let (at, is_new) = self.groups.place(&series.labels);
         if is_new {
-            let (samples, bytes) = self.size(&self.groups.labels[at]);
+            let (samples, bytes) = self.size(at);
             self.held.add(samples, bytes)?;
-            self.rows.push(Row::new(vec![None; self.steps], false));
+            self.rows.push(Row { cells: vec![None; self.steps], tallies: None, drop_name: false });
         }
         let row = &mut self.rows[at];
         row.drop_name |= series.drop_name;
@@ -241,19 +247,64 @@ impl<F: Fold> Folding<'_, F> {
             Some(HistogramCell::Tally(tally, hints)) => {
                 hints.see(histogram);
                 let added = if is_mean { tally.add_to_mean(histogram) } else { tally.add(histogram) };
-                match added {
-                    Ok(Combined { is_reconciled: true, .. }) => {
-                        notes.add(Note::MismatchedCustomBuckets(HistogramOperation::Aggregation), span);
-                    }
-                    Ok(Combined { is_reconciled: false, .. }) => {}
-                    Err(Incompatible) => {
-                        notes.add(Note::MixedExponentialCustom(metric_name(labels).to_owned()), span);
-                        *cell = Some(HistogramCell::Incompatible);
-                    }
+                if !note_combined(added, labels, self.evaluator, self.aggregate) {
+                    *cell = Some(HistogramCell::Incompatible);
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Notes what was seen when histograms, of these labels among others, became one; `false`: they can't.
+fn note_combined(
+    combined: Result<Combined, Incompatible>,
+    labels: &Labels,
+    evaluator: &Evaluator<'_>,
+    aggregate: &Aggregating,
+) -> bool {
+    let note = match combined {
+        Ok(Combined { is_reconciled: false, .. }) => return true,
+        Ok(Combined { is_reconciled: true, .. }) => {
+            Note::MismatchedCustomBuckets(HistogramOperation::Aggregation)
+        }
+        Err(Incompatible) => Note::MixedExponentialCustom(metric_name(labels).to_owned()),
+    };
+    evaluator.notes.add(note, aggregate.expr_span);
+    combined.is_ok()
+}
+
+impl HistogramCell {
+    /// Takes the histograms of another part, of which `first` has the labels.
+    pub(super) fn merge(
+        &mut self,
+        other: Self,
+        first: &Labels,
+        evaluator: &Evaluator<'_>,
+        aggregate: &Aggregating,
+    ) {
+        let is_one = match (&mut *self, other) {
+            (Self::Tally(tally, hints), Self::Tally(other, other_hints)) => {
+                hints.merge(other_hints);
+                let merged = match Histograms::of(aggregate.aggregator) {
+                    Histograms::Mean => tally.merge_mean(*other),
+                    Histograms::Sum | Histograms::Count | Histograms::Ignore => tally.merge(&other),
+                };
+                note_combined(merged, first, evaluator, aggregate)
+            }
+            (Self::Incompatible, _) | (_, Self::Incompatible) => false,
+        };
+        if !is_one {
+            *self = Self::Incompatible;
+        }
+    }
+
+    /// What it takes to merge it, in values' worth of work.
+    pub(super) fn work(&self) -> usize {
+        match self {
+            Self::Tally(tally, _) => 16 + 2 * tally.buckets(),
+            Self::Incompatible => 1,
+        }
     }
 }
 

@@ -1,14 +1,14 @@
-//! Aggregations that are folded apart, by each who has some of the series: the rows of a part, and the rows of all parts
-//! together.
+//! Aggregations that are folded apart, by each who has some of the series: the groups of a part, and the groups of all
+//! parts together.
 
 use std::rc::Rc;
 
 use silverback_model::Labels;
 
 use super::Evaluator;
-use super::aggregate::{Folding, Row};
+use super::aggregate::{Folding, Groups, HistogramCell, Row};
+use super::chosen::as_stored;
 use super::fold::{Fold, by_fold};
-use super::series::{Series, Sink};
 use crate::budget::Held;
 use crate::error::QueryError;
 use crate::plan::{Aggregating, Times};
@@ -16,28 +16,27 @@ use crate::queryable::QueryableSamples;
 use crate::share::{PartialRows, Share};
 use crate::sort::{placed, sorted_places};
 
-/// A group of a part.
-struct PartialRow<F: Fold> {
+/// A group of a part, and what was made of its series.
+pub(super) struct PartialGroup<V> {
     /// Of the first series in it, in the order of all: groups come in the order of their first series.
-    first: Labels,
-    group: Labels,
-    cells: Vec<Option<F::Cell>>,
-    drop_name: bool,
+    first: Rc<Labels>,
+    pub(super) group: Rc<Labels>,
+    pub(super) values: V,
 }
+
+/// The same on its way from one thread to another.
+type SentGroup<V> = (Labels, Labels, V);
 
 /// What a group's labels are, in values' worth of work.
 const GROUP_WORK: usize = 16;
 
-/// A part's groups.
-type Rows<F> = Vec<PartialRow<F>>;
-
 impl Evaluator<'_> {
-    /// The rows of the series that the source has. `None`: histograms among them are to be combined.
+    /// The rows of the series that the source has.
     pub(super) async fn rows_of(
         &self,
         aggregate: &Aggregating,
         times: Times,
-    ) -> Result<Option<PartialRows>, QueryError> {
+    ) -> Result<PartialRows, QueryError> {
         self.room_for_steps(times)?;
         by_fold!(
             aggregate.aggregator,
@@ -46,51 +45,94 @@ impl Evaluator<'_> {
         )
     }
 
-    async fn rows<F: Fold>(
-        &self,
-        aggregate: &Aggregating,
-        times: Times,
-    ) -> Result<Option<PartialRows>, QueryError> {
-        let folding = Folding::<F>::new(self, aggregate, times);
-        let mut part = Part { folding, firsts: Vec::new(), has_histograms: false };
-        let produced = self.produce(&aggregate.node, times, &mut part).await;
-        let Part { folding: Folding { groups, rows, held, .. }, firsts, has_histograms } = part;
-        if has_histograms {
-            return Ok(None);
-        }
-        produced?;
-        let (samples, bytes) = held.taken();
-        let mut all: Rows<F> = Vec::with_capacity(rows.len());
-        let groups = groups.labels.into_iter().zip(firsts).zip(rows);
-        for ((group, first), Row { cells, drop_name, .. }) in groups {
-            let (first, group) = (Rc::unwrap_or_clone(first), Rc::unwrap_or_clone(group));
-            all.push(PartialRow { first, group, cells, drop_name });
-            self.pacing.spent(GROUP_WORK).await?;
-        }
-        let (notes, queryable) = (Vec::new(), QueryableSamples::default());
-        let rows = Box::new(all);
-        Ok(Some(PartialRows { rows, notes, samples, bytes, samples_read: 0, samples_peak: 0, queryable }))
+    async fn rows<F: Fold>(&self, aggregate: &Aggregating, times: Times) -> Result<PartialRows, QueryError> {
+        let mut folding = Folding::<F>::new(self, aggregate, times, Groups::with_firsts(aggregate));
+        self.produce(&aggregate.node, times, &mut folding).await?;
+        let Folding { groups, rows, held, .. } = folding;
+        self.groups_of_part(groups.firsts.unwrap_or_default(), groups.labels, rows, &held).await
     }
 
-    /// What all who have series make of an aggregation; `None`: it is folded here.
+    /// Folds what all who have series make of an aggregation; `false`: it is folded here.
     pub(super) async fn folded_apart<'f, F: Fold>(
         &'f self,
         aggregate: &'f Aggregating,
         times: Times,
-    ) -> Result<Option<Folding<'f, F>>, QueryError> {
-        let mut held = self.budget.hold();
-        let Some(parts) = self.parts_of::<Rows<F>>(aggregate, times, &mut held).await? else {
-            return Ok(None);
+        folding: &mut Folding<'f, F>,
+    ) -> Result<bool, QueryError> {
+        let Some(parts) = self.groups_of_parts(aggregate, times, &mut folding.held).await? else {
+            return Ok(false);
         };
-        let mut folding = Folding::<F>::new(self, aggregate, times);
-        folding.held = held;
-        let all: Rows<F> = parts.into_iter().flatten().collect();
-        let places = sorted_places(&all, |left, right| left.first.cmp(&right.first), &self.pacing).await?;
-        for PartialRow { group, cells, drop_name, .. } in placed(all, &places) {
-            folding.merge(&group, cells, drop_name);
+        for PartialGroup { first, group, values: row } in parts {
+            let (at, is_new) = folding.groups.place(&group);
+            if is_new {
+                folding.rows.push(row);
+            } else {
+                self.merge::<F>(&mut folding.rows[at], row, &first, aggregate).await?;
+            }
             self.pacing.spent(GROUP_WORK + times.count).await?;
         }
-        Ok(Some(folding))
+        Ok(true)
+    }
+
+    /// One row of two of the same group; `first` has the labels of the other's first series.
+    async fn merge<F: Fold>(
+        &self,
+        row: &mut Row<F>,
+        other: Row<F>,
+        first: &Labels,
+        aggregate: &Aggregating,
+    ) -> Result<(), QueryError> {
+        row.drop_name |= other.drop_name;
+        for (cell, other) in row.cells.iter_mut().zip(other.cells) {
+            merge_cell(cell, other, F::merge);
+        }
+        let Some(others) = other.tallies else { return Ok(()) };
+        let Some(tallies) = &mut row.tallies else {
+            row.tallies = Some(others);
+            return Ok(());
+        };
+        for (tally, other) in tallies.iter_mut().zip(others) {
+            self.pacing.spent(other.as_ref().map_or(1, HistogramCell::work)).await?;
+            merge_cell(tally, other, |tally, other| tally.merge(other, first, self, aggregate));
+        }
+        Ok(())
+    }
+
+    /// What goes to who asked for a part: its groups, what was made of each, and what all of them take.
+    pub(super) async fn groups_of_part<V: Send + 'static>(
+        &self,
+        firsts: Vec<Rc<Labels>>,
+        groups: Vec<Rc<Labels>>,
+        values: Vec<V>,
+        held: &Held<'_>,
+    ) -> Result<PartialRows, QueryError> {
+        let (samples, bytes) = held.taken();
+        let mut all: Vec<SentGroup<V>> = Vec::with_capacity(values.len());
+        for ((first, group), values) in firsts.into_iter().zip(groups).zip(values) {
+            all.push((Rc::unwrap_or_clone(first), Rc::unwrap_or_clone(group), values));
+            self.pacing.spent(GROUP_WORK).await?;
+        }
+        let (notes, queryable) = (Vec::new(), QueryableSamples::default());
+        let rows = Box::new(all);
+        Ok(PartialRows { rows, notes, samples, bytes, samples_read: 0, samples_peak: 0, queryable })
+    }
+
+    /// The groups of all parts in the order of their first series, those that several have as often; `None`: it has no
+    /// parts.
+    pub(super) async fn groups_of_parts<V: 'static>(
+        &self,
+        aggregate: &Aggregating,
+        times: Times,
+        held: &mut Held<'_>,
+    ) -> Result<Option<impl Iterator<Item = PartialGroup<V>>>, QueryError> {
+        let Some(parts) = self.parts_of::<Vec<SentGroup<V>>>(aggregate, times, held).await? else {
+            return Ok(None);
+        };
+        let all: Vec<SentGroup<V>> = parts.into_iter().flatten().collect();
+        let places = sorted_places(&all, |left, right| as_stored(&left.0, &right.0), &self.pacing).await?;
+        let received =
+            |(first, group, values)| PartialGroup { first: Rc::new(first), group: Rc::new(group), values };
+        Ok(Some(placed(all, &places).into_iter().map(received)))
     }
 
     /// The rows that all who have series make of an aggregation, each of its part; `None`: it has no parts.
@@ -115,44 +157,11 @@ impl Evaluator<'_> {
     }
 }
 
-/// A fold that keeps of each group its first series' labels, and ends where histograms would have to be combined.
-struct Part<'a, F: Fold> {
-    folding: Folding<'a, F>,
-    firsts: Vec<Rc<Labels>>,
-    /// Such a histogram has come, and was the last that was taken.
-    has_histograms: bool,
-}
-
-impl<F: Fold> Sink for Part<'_, F> {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
-        if self.folding.histograms.are_combined() && series.values.histograms.is_some() {
-            self.has_histograms = true;
-            return Err(QueryError::Canceled);
-        }
-        let labels = Rc::clone(&series.labels);
-        self.folding.push(series)?;
-        if self.folding.rows.len() > self.firsts.len() {
-            self.folding.held.add(0, super::labels::bytes(&labels))?;
-            self.firsts.push(labels);
-        }
-        Ok(())
-    }
-}
-
-impl<F: Fold> Folding<'_, F> {
-    fn merge(&mut self, group: &Labels, cells: Vec<Option<F::Cell>>, drop_name: bool) {
-        let (at, is_new) = self.groups.place(group);
-        if is_new {
-            return self.rows.push(Row::new(cells, drop_name));
-        }
-        let row = &mut self.rows[at];
-        row.drop_name |= drop_name;
-        for (cell, other) in row.cells.iter_mut().zip(cells) {
-            match (&mut *cell, other) {
-                (Some(cell), Some(other)) => F::merge(cell, other),
-                (None, other) => *cell = other,
-                (Some(_), None) => {}
-            }
-        }
+/// One cell of two, where there are both.
+fn merge_cell<C>(cell: &mut Option<C>, other: Option<C>, merge: impl FnOnce(&mut C, C)) {
+    match (&mut *cell, other) {
+        (Some(cell), Some(other)) => merge(cell, other),
+        (None, other) => *cell = other,
+        (Some(_), None) => {}
     }
 }

@@ -234,14 +234,13 @@ impl Evaluator<'_> {
     }
 
     /// At which steps any of these series has a value.
-    async fn present(
+    pub(super) async fn present(
         &self,
-        series: &[Series],
-        places: &[usize],
+        series: impl Iterator<Item = &Series>,
         times: Times,
     ) -> Result<Vec<bool>, QueryError> {
         let mut present = vec![false; times.count];
-        for values in places.iter().map(|at| &series[*at].values) {
+        for values in series.map(|series| &series.values) {
             present.iter_mut().enumerate().for_each(|(step, found)| *found |= values.is_present(step));
             self.pacing.spent(times.count).await?;
         }
@@ -259,15 +258,15 @@ impl Evaluator<'_> {
         for pairing in &pairings {
             let (changed, places, other, keeps) = match binary.operator {
                 Operator::And => {
-                    let other = self.present(&right.series, &pairing.right, times).await?;
+                    let other = self.present(of(&right, &pairing.right), times).await?;
                     (&mut left.series, &pairing.left, other, true)
                 }
                 Operator::Unless => {
-                    let other = self.present(&right.series, &pairing.right, times).await?;
+                    let other = self.present(of(&right, &pairing.right), times).await?;
                     (&mut left.series, &pairing.left, other, false)
                 }
                 _or => {
-                    let other = self.present(&left.series, &pairing.left, times).await?;
+                    let other = self.present(of(&left, &pairing.left), times).await?;
                     (&mut right.series, &pairing.right, other, false)
                 }
             };
@@ -306,12 +305,16 @@ impl Evaluator<'_> {
         let (right, pairings) = self.right_side(binary, &left, times).await?;
         let is_swapped = binary.matching.card == Card::OneToMany;
         let mut merged = Merged::new(self.budget);
-        for pairing in &pairings {
-            let (many, one) = match is_swapped {
-                true => (members(&right, &pairing.right), members(&left, &pairing.left)),
-                false => (members(&left, &pairing.left), members(&right, &pairing.right)),
+        for Pairing { left: of_left, right: of_right } in &pairings {
+            let ((many_side, many), (one_side, one)) = match is_swapped {
+                true => ((&right, of_right), (&left, of_left)),
+                false => ((&left, of_left), (&right, of_right)),
             };
-            Match { evaluator: self, binary, times, many, one, is_swapped }.evaluate(&mut merged).await?;
+            let (many, one) = (of(many_side, many).collect(), of(one_side, one).collect());
+            let all_many = &many_side.series;
+            Match { evaluator: self, binary, times, all_many, many, one, is_swapped }
+                .evaluate(&mut merged)
+                .await?;
         }
         let mut collected = merged.into_series();
         collected.series.retain(|series| !series.values.is_empty());
@@ -319,8 +322,8 @@ impl Evaluator<'_> {
     }
 }
 
-fn members<'a>(collected: &'a Collected<'_>, places: &[usize]) -> Vec<&'a Series> {
-    places.iter().map(|at| &collected.series[*at]).collect()
+fn of<'a>(collected: &'a Collected<'_>, places: &'a [usize]) -> impl Iterator<Item = &'a Series> {
+    places.iter().map(|at| &collected.series[*at])
 }
 
 /// Whether an operator's result means something else than its operands.

@@ -179,7 +179,7 @@ impl Evaluator<'_> {
     }
 
     async fn sorted(&self, call: &Calling, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        if self.plan.is_range && times.count > 1 {
+        if times.count > 1 || (self.plan.ends_later && times == self.plan.times) {
             self.notes.add(Note::SortInRange, call.span);
         }
         let mut collected: Collected<'_> = self.collect(&call.arguments[0], times).await?;

@@ -9,7 +9,7 @@ use silverback_model::Labels;
 
 use super::Evaluator;
 use super::aggregate::Groups;
-use super::labels::{Chosen, METRIC_NAME, bytes as labels_bytes, stable_hash};
+use super::labels::{METRIC_NAME, bytes as labels_bytes, stable_hash};
 use super::series::{AT_ONCE, Collected, Column, Series, Sink, is_absent};
 use crate::ast::Aggregator;
 use crate::budget::Held;
@@ -36,7 +36,7 @@ impl Evaluator<'_> {
         parameters: &[f64],
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
-        let mut choosing = Choosing::new(self, aggregate, parameters)?;
+        let mut choosing = Choosing::new(self, aggregate, parameters, Groups::of(aggregate))?;
         if !self.chosen_apart(aggregate, times, &mut choosing).await? {
             self.produce(&aggregate.node, times, &mut choosing).await?;
         }
@@ -50,9 +50,10 @@ impl Evaluator<'_> {
         times: Times,
         parameters: &[f64],
     ) -> Result<PartialRows, QueryError> {
-        let mut choosing = Choosing::new(self, aggregate, parameters)?;
+        let groups = Groups::with_firsts(aggregate);
+        let mut choosing = Choosing::new(self, aggregate, parameters, groups)?;
         self.produce(&aggregate.node, times, &mut choosing).await?;
-        let firsts = std::mem::take(&mut choosing.firsts);
+        let firsts = choosing.groups.firsts.take().unwrap_or_default();
         let groups = std::mem::take(&mut choosing.groups.labels);
         let mut collected = Collected::new(self.budget);
         choosing.finish(&mut collected).await?;
@@ -92,8 +93,8 @@ impl Evaluator<'_> {
         let ChosenRows { groups, series } = all;
         let by_first = |left: &(Labels, Labels), right: &(Labels, Labels)| as_stored(&left.0, &right.0);
         let places = sorted_places(&groups, by_first, &self.pacing).await?;
-        for (first, group) in placed(groups, &places) {
-            choosing.group(&group, &Rc::new(first))?;
+        for (_first, group) in placed(groups, &places) {
+            choosing.group(&Rc::new(group))?;
             self.pacing.spent(LABELS_WORK).await?;
         }
         let by_labels = |left: &PartialSeries, right: &PartialSeries| as_stored(&left.labels, &right.labels);
@@ -169,7 +170,7 @@ struct PartialSeries {
 }
 
 /// The order in which stored series come, of which these are made: also where they have lost the name that all of them had.
-fn as_stored(left: &Labels, right: &Labels) -> Ordering {
+pub(super) fn as_stored(left: &Labels, right: &Labels) -> Ordering {
     let mut pairs = (left.0.iter(), right.0.iter());
     loop {
         let (left, right) = match (pairs.0.next(), pairs.1.next()) {
@@ -219,7 +220,6 @@ struct Choosing<'a> {
     /// How many may be chosen at most, of any step.
     most: usize,
     groups: Groups,
-    firsts: Vec<Rc<Labels>>,
     picks: Vec<Picks>,
     candidates: Vec<Candidate>,
     free: Vec<u32>,
@@ -243,6 +243,7 @@ impl<'a> Choosing<'a> {
         evaluator: &'a Evaluator<'a>,
         aggregate: &'a Aggregating,
         parameters: &'a [f64],
+        groups: Groups,
     ) -> Result<Self, QueryError> {
         let mut held = evaluator.budget.hold();
         held.add(0, size_of_val(parameters))?;
@@ -251,8 +252,7 @@ impl<'a> Choosing<'a> {
             aggregate,
             parameters,
             most: 0,
-            groups: Groups::new(Chosen::grouping(&aggregate.grouping)),
-            firsts: Vec::new(),
+            groups,
             picks: Vec::new(),
             candidates: Vec::new(),
             free: Vec::new(),
@@ -272,14 +272,12 @@ impl<'a> Choosing<'a> {
         }
     }
 
-    /// The place of a series' group; of a new one this is the first series.
-    fn group(&mut self, labels: &Labels, first: &Rc<Labels>) -> Result<usize, QueryError> {
+    /// The place of a series' group.
+    fn group(&mut self, labels: &Rc<Labels>) -> Result<usize, QueryError> {
         let (at, is_new) = self.groups.place(labels);
         if is_new {
-            let labels_bytes = labels_bytes(&self.groups.labels[at]) + labels_bytes(first);
-            let steps = self.parameters.len();
-            self.held.add(0, labels_bytes + steps * size_of::<Vec<u32>>() + size_of::<Picks>())?;
-            self.firsts.push(Rc::clone(first));
+            let (bytes, steps) = (self.groups.bytes(at), self.parameters.len());
+            self.held.add(0, bytes + steps * size_of::<Vec<u32>>() + size_of::<Picks>())?;
             self.picks.push(vec![Vec::new(); steps]);
         }
         Ok(at)
@@ -397,7 +395,7 @@ impl Sink for Choosing<'_> {
     fn push(&mut self, mut series: Series) -> Result<(), QueryError> {
         while self.go_on()? {}
         let labels = Rc::clone(&series.labels);
-        let group = self.group(&labels, &labels)?;
+        let group = self.group(&labels)?;
         let aggregator = self.aggregate.aggregator;
         if matches!(aggregator, Aggregator::Topk | Aggregator::Bottomk) {
             let histograms = series.values.histograms.take();

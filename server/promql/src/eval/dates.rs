@@ -4,13 +4,16 @@ use silverback_model::utc::{date_of, days_from_epoch};
 
 use crate::functions::Function;
 
-const SECONDS_PER_DAY: i64 = 86_400;
+const SECONDS_PER_DAY: i128 = 86_400;
+/// The least number of 64 bits: Go on x86-64 makes it of all that has no more room there, infinities and NaN too, ...
+const LEAST: f64 = i64::MIN as f64;
+/// ... and as it lies before Go's calendar begins, its date is the one that comes after its end.
+const NO_TIME: i128 = 1 << 63;
 
 /// A part of a date, or `None` for functions that give none.
 pub(super) fn part(function: Function, seconds: f64) -> Option<f64> {
-    // As Go converts: what is no time is the least one.
-    let seconds = if seconds.is_nan() { i64::MIN } else { seconds as i64 };
-    let (days, of_day) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
+    let seconds = if LEAST < seconds && seconds < -LEAST { i128::from(seconds as i64) } else { NO_TIME };
+    let (days, of_day) = (seconds.div_euclid(SECONDS_PER_DAY) as i64, seconds.rem_euclid(SECONDS_PER_DAY));
     let (year, month, day) = date_of(days);
     Some(match function {
         Function::Minute => (of_day / 60 % 60) as f64,
@@ -48,6 +51,15 @@ mod tests {
         check(Function::Hour, 23.0);
         check(Function::Minute, 59.0);
         assert_eq!(part(Function::Year, -1.0), Some(1969.0));
-        assert!(part(Function::Year, f64::NAN).is_some());
+    }
+
+    #[test]
+    fn what_is_no_time_has_the_date_that_prometheus_gives_it() {
+        for seconds in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -LEAST, LEAST] {
+            let parts =
+                [Function::Year, Function::Month, Function::DayOfMonth, Function::Hour, Function::Minute]
+                    .map(|function| part(function, seconds).unwrap());
+            assert_eq!(parts, [292_277_026_596.0, 12.0, 4.0, 15.0, 30.0], "{seconds}");
+        }
     }
 }

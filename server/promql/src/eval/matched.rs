@@ -18,6 +18,8 @@ pub(super) struct Match<'a> {
     pub(super) evaluator: &'a Evaluator<'a>,
     pub(super) binary: &'a Combining,
     pub(super) times: Times,
+    /// All of the "many" side: those that match nothing, too.
+    pub(super) all_many: &'a [Series],
     pub(super) many: Vec<&'a Series>,
     pub(super) one: Vec<&'a Series>,
     /// The "one" side is the left.
@@ -131,19 +133,35 @@ impl Match<'_> {
     /// The "one" side's series that has a value at each step.
     async fn ones(&self) -> Result<Vec<Option<usize>>, QueryError> {
         let mut ones: Vec<Option<usize>> = vec![None; self.times.count];
+        let mut matched: Option<Vec<bool>> = None;
         for (at, one) in self.one.iter().enumerate() {
             for (step, found) in ones.iter_mut().enumerate() {
                 if !one.values.is_present(step) {
                     continue;
                 }
                 if let Some(other) = *found {
-                    return Err(self.duplicates(&one.labels, &self.one[other].labels));
+                    let matched = match &mut matched {
+                        Some(matched) => matched,
+                        none => none.insert(self.matched_steps().await?),
+                    };
+                    if matched[step] {
+                        return Err(self.duplicates(&one.labels, &self.one[other].labels));
+                    }
                 }
                 *found = Some(at);
             }
             self.evaluator.pacing.spent(self.times.count).await?;
         }
         Ok(ones)
+    }
+
+    /// The steps at which both sides are matched at all: where one of them is empty nothing could come of it, unless it
+    /// is filled, and Prometheus doesn't look whether the other has duplicates.
+    async fn matched_steps(&self) -> Result<Vec<bool>, QueryError> {
+        if self.matching().fill_left.is_some() || self.matching().fill_right.is_some() {
+            return Ok(vec![true; self.times.count]);
+        }
+        self.evaluator.present(self.all_many.iter(), self.times).await
     }
 
     fn duplicates(&self, one: &Labels, other: &Labels) -> QueryError {

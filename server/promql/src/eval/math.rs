@@ -160,12 +160,16 @@ pub(crate) fn operate(operator: Operator, left: f64, right: f64) -> Option<f64> 
     }
 }
 
-/// The bounds as they are where either is NaN, as Go's `Max` and `Min` have it.
+/// As Go's `Max`: NaN where either is, but infinity goes before it.
 pub(crate) fn go_max(left: f64, right: f64) -> f64 {
-    if left.is_nan() || right.is_nan() { f64::NAN } else { left.max(right) }
+    match (left, right) {
+        (f64::INFINITY, _) | (_, f64::INFINITY) => f64::INFINITY,
+        (left, right) if left.is_nan() || right.is_nan() => f64::NAN,
+        (left, right) => left.max(right),
+    }
 }
 
-/// As [`go_max`].
+/// As Go's `Min`: likewise.
 pub(crate) fn go_min(left: f64, right: f64) -> f64 {
-    if left.is_nan() || right.is_nan() { f64::NAN } else { left.min(right) }
+    -go_max(-left, -right)
 }

@@ -9,6 +9,7 @@ mod calls;
 mod chain;
 mod chosen;
 mod classic;
+mod counted;
 mod dates;
 mod finish;
 mod fold;
@@ -17,6 +18,7 @@ mod matched;
 pub(crate) mod math;
 mod natural;
 mod over_time;
+mod quantile;
 mod ranked;
 mod rate;
 mod rate_histograms;
@@ -68,21 +70,21 @@ pub(crate) async fn fold(
     source: &dyn Source,
     budget: &Budget,
     pace: &dyn Pace,
-) -> Result<Option<PartialRows>, QueryError> {
+) -> Result<PartialRows, QueryError> {
     let mut of_steps = budget.hold();
     let (notes, queryable) = (Notes::default(), begin_counting(plan, share.times, &mut of_steps)?);
     let pacing = Pacing::new(pace);
     let evaluator = Evaluator { plan, source, budget, pacing, notes: &notes, queryable: &queryable };
     let rows = evaluator.rows_of(&plan.shares[share.number], share.times).await?;
     let (_, step_bytes) = of_steps.taken();
-    Ok(rows.map(|rows| PartialRows {
+    Ok(PartialRows {
         notes: notes.into_kept(),
         bytes: rows.bytes + step_bytes,
         samples_read: budget.samples_read(),
         samples_peak: budget.samples_peak(),
         queryable: queryable.into_counted(),
         ..rows
-    }))
+    })
 }
 
 /// Room for a count at each step, where it is wanted, and none of them counted yet.

@@ -1,21 +1,12 @@
-//! Aggregations with a parameter: what it may be, and those that need all values of a group at a step: quantiles, counts
-//! of values.
-
-use std::rc::Rc;
+//! Aggregations with a parameter: what it may be.
 
 use super::Evaluator;
-use super::aggregate::Groups;
-use super::calls::text;
-use super::labels::{Chosen, set};
-use super::math::{nan_first, quantile_of_sorted};
-use super::series::{AT_ONCE, Collected, Column, Merged, Series, Sink, is_absent};
-use crate::ast::{Aggregator, Grouping};
+use super::series::Sink;
+use crate::ast::Aggregator;
 use crate::error::QueryError;
 use crate::notes::Note;
-use crate::number::{format_float, quote};
 use crate::plan::{Aggregating, Times};
 use crate::share::PartialRows;
-use crate::sort::sort_numbers;
 
 impl Evaluator<'_> {
     pub(super) async fn ranked(
@@ -36,85 +27,25 @@ impl Evaluator<'_> {
             self.note_ratios(aggregate, &parameters);
             return self.chosen(aggregate, times, &parameters, sink).await;
         }
-        let collected = self.collect(&aggregate.node, times).await?;
-        let mut groups = Groups::new(Chosen::grouping(&aggregate.grouping));
-        let mut members: Vec<Vec<usize>> = Vec::new();
-        for (i, series) in collected.series.iter().enumerate() {
-            let (at, is_new) = groups.place(&series.labels);
-            if is_new {
-                members.push(Vec::new());
-            }
-            members[at].push(i);
-            self.pacing.spent(8).await?;
-        }
-        self.quantiles(aggregate, times, &parameters, &collected, groups, &members, sink).await
+        self.quantile(aggregate, times, &parameters, sink).await
     }
 
-    /// What is chosen in a part.
+    /// What is made of a part.
     pub(super) async fn ranked_rows(
         &self,
         aggregate: &Aggregating,
         times: Times,
-    ) -> Result<Option<PartialRows>, QueryError> {
-        match &aggregate.parameter {
-            Some(parameter) if aggregate.aggregator.is_choosing() => {
+    ) -> Result<PartialRows, QueryError> {
+        match (aggregate.aggregator, &aggregate.parameter) {
+            (Aggregator::Quantile, _) => self.ranked_values(aggregate, times).await,
+            (Aggregator::CountValues, _) => self.counted_values(aggregate, times).await,
+            (aggregator, Some(parameter)) if aggregator.is_choosing() => {
                 let parameters = self.scalar(parameter, times).await?;
-                check_counts(aggregate.aggregator, &parameters)?;
-                self.chosen_rows(aggregate, times, &parameters).await.map(Some)
+                check_counts(aggregator, &parameters)?;
+                self.chosen_rows(aggregate, times, &parameters).await
             }
             _none => Err(QueryError::execution("the aggregation isn't folded in parts")),
         }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "an aggregation's parts")]
-    async fn quantiles(
-        &self,
-        aggregate: &Aggregating,
-        times: Times,
-        parameters: &[f64],
-        collected: &Collected<'_>,
-        groups: Groups,
-        members: &[Vec<usize>],
-        sink: &mut dyn Sink,
-    ) -> Result<(), QueryError> {
-        let (least, most) = extremes(parameters);
-        let nan = parameters.iter().copied().find(|q| q.is_nan());
-        for q in [nan, most.filter(|q| *q > 1.0), least.filter(|q| *q < 0.0)].into_iter().flatten() {
-            self.notes.add(Note::InvalidQuantile(q), aggregate.parameter_span);
-        }
-        let members_max = members.iter().map(Vec::len).max().unwrap_or_default();
-        let mut held = self.budget.hold();
-        // The values of one step, and as many again where they are sorted.
-        held.add(0, 2 * members_max * size_of::<f64>())?;
-        let (mut values, mut merged) = (Vec::new(), Vec::new());
-        for (labels, members) in groups.labels.into_iter().zip(members) {
-            let mut column = Column::absent(times.count);
-            for (step, q) in parameters.iter().enumerate() {
-                values.clear();
-                for members in members.chunks(AT_ONCE) {
-                    for series in members.iter().map(|at| &collected.series[*at]) {
-                        let value = series.values.floats[step];
-                        if !is_absent(value) {
-                            values.push(value);
-                        } else if series.values.histogram(step).is_some() {
-                            self.notes
-                                .add(Note::HistogramIgnoredInAggregation("quantile"), aggregate.expr_span);
-                        }
-                    }
-                    self.pacing.spent(members.len()).await?;
-                }
-                if !values.is_empty() {
-                    sort_numbers(&mut values, &mut merged, nan_first, &self.pacing).await?;
-                    column.floats[step] = quantile_of_sorted(*q, &values);
-                }
-            }
-            let drop_name = members.iter().any(|at| collected.series[*at].drop_name);
-            if !column.is_empty() {
-                sink.push(Series { labels, drop_name, values: column })?;
-                self.settle(sink).await?;
-            }
-        }
-        Ok(())
     }
 
     fn note_ratios(&self, aggregate: &Aggregating, parameters: &[f64]) {
@@ -129,41 +60,6 @@ impl Evaluator<'_> {
                 self.notes.add(Note::InvalidRatio { given, used }, aggregate.parameter_span);
             }
         }
-    }
-
-    async fn count_values(
-        &self,
-        aggregate: &Aggregating,
-        times: Times,
-        sink: &mut dyn Sink,
-    ) -> Result<(), QueryError> {
-        let label = aggregate.parameter.as_ref().and_then(text).unwrap_or_default();
-        if label.is_empty() {
-            return Err(QueryError::execution(format!("invalid label name {}", quote(label))));
-        }
-        let mut grouping: Grouping = aggregate.grouping.clone();
-        if !grouping.without {
-            grouping.labels.push(label.into());
-        }
-        let chosen = Chosen::grouping(&grouping);
-        let mut counts = Merged::new(self.budget);
-        let mut take = |series: Series| {
-            for step in 0..times.count {
-                let value = match series.values.histogram(step) {
-                    Some(histogram) => histogram.to_string(),
-                    None if is_absent(series.values.floats[step]) => continue,
-                    None => format_float(series.values.floats[step]),
-                };
-                let mut labels = (*series.labels).clone();
-                set(&mut labels, label, &value);
-                let group = Rc::new(chosen.labels(&labels));
-                let count = &mut counts.entry(&group, false, times.count)?.values.floats[step];
-                *count = if is_absent(*count) { 1.0 } else { *count + 1.0 };
-            }
-            Ok(())
-        };
-        self.produce(&aggregate.node, times, &mut take).await?;
-        self.pour(counts.into_series(), sink).await
     }
 }
 
@@ -197,7 +93,7 @@ fn check_counts(aggregator: Aggregator, parameters: &[f64]) -> Result<(), QueryE
 }
 
 /// The least and the greatest, where no value is NaN.
-fn extremes(values: &[f64]) -> (Option<f64>, Option<f64>) {
+pub(super) fn extremes(values: &[f64]) -> (Option<f64>, Option<f64>) {
     let is_known = !values.iter().any(|value| value.is_nan());
     let known = || values.iter().copied().filter(|_| is_known);
     (known().reduce(f64::min), known().reduce(f64::max))

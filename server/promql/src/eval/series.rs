@@ -180,6 +180,11 @@ impl<'a> Collected<'a> {
         Self { series: Vec::new(), held: budget.hold() }
     }
 
+    /// What its series take.
+    pub(crate) const fn held(&self) -> &Held<'a> {
+        &self.held
+    }
+
     /// Gives back what a series takes that is no longer in it.
     pub(crate) fn let_go(&mut self, series: &Series) {
         let (samples, bytes) = series.size();
@@ -206,6 +211,11 @@ pub(crate) struct Merged<'a> {
 impl<'a> Merged<'a> {
     pub(crate) fn new(budget: &'a Budget) -> Self {
         Self { collected: Collected::new(budget), places: HashTable::new() }
+    }
+
+    /// How many series.
+    pub(crate) fn len(&self) -> usize {
+        self.collected.series.len()
     }
 
     /// In the order of their first.

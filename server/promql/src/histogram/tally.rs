@@ -29,6 +29,12 @@ impl Hints {
         self.not_reset |= histogram.reset_hint == ResetHint::NotReset;
     }
 
+    /// Those that another saw, too.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.reset |= other.reset;
+        self.not_reset |= other.not_reset;
+    }
+
     pub(crate) const fn collide(self) -> bool {
         self.reset && self.not_reset
     }
@@ -101,6 +107,52 @@ impl Tally {
         let terms = self.terms;
         self.change(|value| value * ((terms - 1.0) / terms));
         self.combine(&other.divided(terms), 1.0)
+    }
+
+    /// The histograms of another sum, too.
+    pub(crate) fn merge(&mut self, other: &Self) -> Result<Combined, Incompatible> {
+        self.terms += other.terms;
+        let combined = self.combine(&other.part(|count| count.value), 1.0)?;
+        // What rounding took is counted as the rest is: all that is done to counts is linear.
+        self.combine(&other.part(|count| count.lost), 1.0)?;
+        Ok(combined)
+    }
+
+    /// The histograms of another mean, too.
+    pub(crate) fn merge_mean(&mut self, mut other: Self) -> Result<Combined, Incompatible> {
+        if !self.is_mean && !other.is_mean {
+            let mut sum = self.clone();
+            let combined = sum.merge(&other)?;
+            if !sum.overflows() {
+                *self = sum;
+                return Ok(combined);
+            }
+        }
+        let terms = self.terms + other.terms;
+        for part in [&mut *self, &mut other] {
+            let share = if part.is_mean { part.terms / terms } else { 1.0 / terms };
+            part.change(|value| value * share);
+            part.is_mean = true;
+        }
+        self.merge(&other)
+    }
+
+    /// How many buckets it has.
+    pub(crate) fn buckets(&self) -> usize {
+        self.positive.len() + self.negative.len()
+    }
+
+    /// A part of each count, in the same buckets.
+    fn part(&self, part: fn(&Sum) -> f64) -> Histogram {
+        let parts = |buckets: &Buckets| buckets.iter().map(|(index, count)| (*index, part(count))).collect();
+        Histogram {
+            zero_count: part(&self.zero_count),
+            count: part(&self.count),
+            sum: part(&self.sum),
+            positive: parts(&self.positive),
+            negative: parts(&self.negative),
+            ..self.frame.clone()
+        }
     }
 
     fn overflows(&self) -> bool {

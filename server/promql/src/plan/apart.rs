@@ -14,12 +14,14 @@ pub(super) fn is_foldable_apart(aggregate: &Aggregate, inner: &Expr) -> bool {
         | Aggregator::Min
         | Aggregator::Max
         | Aggregator::Stddev
-        | Aggregator::Stdvar => is_of_each_series(inner),
+        | Aggregator::Stdvar
+        | Aggregator::Quantile
+        | Aggregator::CountValues => is_of_each_series(inner),
         Aggregator::Topk | Aggregator::Bottomk | Aggregator::Limitk => {
             aggregate.parameter.as_ref().is_some_and(chooses_few) && is_of_each_series(inner)
         }
-        // Of these each value counts, or any number of series: rows would hold as many as the series do.
-        Aggregator::LimitRatio | Aggregator::Quantile | Aggregator::CountValues => false,
+        // Of any number of series, each of which would be sent with its labels.
+        Aggregator::LimitRatio => false,
     }
 }
 

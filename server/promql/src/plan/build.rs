@@ -311,9 +311,8 @@ fn is_invariant(expr: &Expr) -> bool {
             let (first, links) = binary.chain();
             is_invariant(first) && links.iter().all(|link| is_invariant(&link.right))
         }
-        Expr::Aggregate(aggregate) => {
-            is_invariant(&aggregate.expr) && aggregate.parameter.as_ref().is_none_or(is_invariant)
-        }
+        // Whatever the parameter is: of one that changes from step to step Prometheus takes the first, too.
+        Expr::Aggregate(aggregate) => is_invariant(&aggregate.expr),
         Expr::Call(call) => {
             let arguments = &call.arguments;
             match call.signature.function {

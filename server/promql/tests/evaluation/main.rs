@@ -435,3 +435,25 @@ fn labels_that_double_come_to_an_end() {
     assert!(matches!(answer, Err(QueryError::TooMuchMemory { .. })));
     assert!(evaluate(&plan(&doubled(15), AT_10M), &Budget::new(1000, 1 << 20), &NoPace).is_ok());
 }
+
+#[test]
+fn duplicates_of_one_side_are_no_fault_where_the_other_is_empty() {
+    let at_10m = |text: &str| {
+        let plan = plan(text, AT_10M);
+        evaluate(&plan, &Budget::new(100_000, 1 << 20), &NoPace)
+            .map(|answer| answer.value.to_json().to_string())
+    };
+    for text in ["vector(1) > 2", "a_total > 1e9"] {
+        for operator in ["+ on ()", "== on () group_left ()", "> on () group_left ()"] {
+            let answer = at_10m(&format!("({text}) {operator} a_total"));
+            assert!(
+                answer.as_ref().is_ok_and(|answer| answer.contains("[]")),
+                "{text} {operator}: {answer:?}"
+            );
+        }
+        assert!(at_10m(&format!("a_total * on () group_right () ({text})")).is_ok());
+    }
+    // Also where what is there matches nothing.
+    let answer = at_10m("label_replace(b_total, \"part\", \"none\", \"\", \"\") + on (part) a_total");
+    assert!(answer.is_err_and(|error| error.to_string().contains("duplicate")));
+}

@@ -45,10 +45,7 @@ impl Source for Halves<'_> {
                 let given = self.whole.iter().map(|_| Cell::new(half)).collect();
                 let half = Half { of: self, half, given };
                 let budget = Budget::new(100_000, 1 << 24);
-                match self.plan.fold(share, &half, &budget, self.pace).await? {
-                    Some(rows) => all.push(rows),
-                    None => return Ok(None),
-                }
+                all.push(self.plan.fold(share, &half, &budget, self.pace).await?);
             }
             Ok(Some(all))
         })
@@ -102,7 +99,10 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
         let again = block_on(plan.evaluate(&fetched(&plan), &whole_budget, &NoPace));
         assert!(again.is_err() || parted_budget.samples_read() == whole_budget.samples_read(), "{text}");
     };
-    for aggregator in ["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"] {
+    let plain = ["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"].map(|of| (of, ""));
+    let with_parameters =
+        [("quantile", "0.3, "), ("quantile", "time() / 700, "), ("count_values", "\"job\", ")];
+    for (aggregator, parameter) in plain.into_iter().chain(with_parameters) {
         for inner in [
             "a_total",
             "{job!=\"\"}",
@@ -117,8 +117,8 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
             "(a_total > 5)",
         ] {
             for by in ["", " by (job)", " without (job)", " by (__name__)"] {
-                check(&format!("{aggregator}{by} ({inner})"), AT_10M, 1);
-                check(&format!("{aggregator}{by} ({inner})"), RANGE, 1);
+                check(&format!("{aggregator}{by} ({parameter}{inner})"), AT_10M, 1);
+                check(&format!("{aggregator}{by} ({parameter}{inner})"), RANGE, 1);
             }
         }
     }
@@ -137,8 +137,7 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
         "sum(a_total + on (job) a_total)",
         "topk(scalar(a_total), a_total)",
         "topk(1, abs({job=\"x\"}))",
-        "quantile(0.5, a_total)",
-        "count_values(\"v\", a_total)",
+        "quantile(0.5, a_total + on (job) a_total)",
     ] {
         check(text, AT_10M, 0);
     }
@@ -275,4 +274,106 @@ fn groups_of_parts_give_way_as_they_are_made_and_as_they_are_merged() {
         let (ways, answer) = ways(stops_at);
         assert_eq!((ways, answer.map(|_| ())), (stops_at, Err(QueryError::Timeout)));
     }
+}
+
+/// Series of native histograms: of several schemas and widths of the zero bucket, with bounds of their own, both in one
+/// job, with hints that collide, beside floats, and so large that their sum would be infinite.
+fn histograms() -> Vec<Fetched> {
+    // No bucket lies in the zero bucket; those of others do.
+    let exponential = |i: usize| {
+        let schema = [3, 0, 1][i % 3];
+        let (zero_threshold, first) = if i % 4 == 3 { (2.0, (1 << schema) + 1) } else { (0.001, -3) };
+        let buckets = (first..12).filter(|at| (at + i as i32) % 4 != 0);
+        Histogram {
+            schema,
+            zero_threshold,
+            zero_count: 2.0,
+            count: 40.0 + i as f64,
+            sum: 5.5 * i as f64,
+            positive: buckets.map(|at| (at, f64::from(at + 5))).collect(),
+            negative: vec![(first, 3.0), (10 + i as i32, 1.0)],
+            ..Histogram::default()
+        }
+    };
+    let custom = |i: usize| Histogram {
+        schema: silverback_promql::histogram::CUSTOM_BUCKETS_SCHEMA,
+        count: 9.0,
+        sum: 30.0,
+        positive: vec![(0, 2.0), (1, 3.0), (2 + i as i32 % 2, 4.0)],
+        custom_bounds: if i.is_multiple_of(2) { vec![1.0, 5.0, 10.0] } else { vec![1.0, 2.5, 10.0] },
+        ..Histogram::default()
+    };
+    let hinted = |i: usize| Histogram {
+        reset_hint: if i.is_multiple_of(2) { ResetHint::Reset } else { ResetHint::NotReset },
+        ..exponential(i)
+    };
+    let huge = |_: usize| Histogram {
+        count: 2_f64.powi(1023),
+        sum: 2_f64.powi(1022),
+        positive: vec![(1, 2_f64.powi(1023))],
+        ..Histogram::default()
+    };
+    let mixed = |i: usize| if i < 3 { exponential(i) } else { custom(i) };
+    let kinds: [(&str, &dyn Fn(usize) -> Histogram); 5] = [
+        ("exponential", &exponential),
+        ("custom", &custom),
+        ("hinted", &hinted),
+        ("huge", &huge),
+        ("mixed", &mixed),
+    ];
+    let labels = |job: &str, i: usize| {
+        Rc::new(Labels::from_pairs([("__name__", "m"), ("job", job), ("instance", &*i.to_string())]))
+    };
+    let mut all = Vec::new();
+    for (job, histogram) in kinds {
+        for i in 0..if job == "huge" { 4 } else { 7 } {
+            // Some have none at some steps.
+            let minutes = (0..=10).filter(|minute| (minute + i) % 6 != 5);
+            let samples = minutes.map(|minute| (minute as i64 * 60_000, Rc::new(histogram(i)))).collect();
+            all.push(Fetched { labels: labels(job, i), runs: vec![Run::Histograms(samples)] });
+        }
+    }
+    for i in 7..9 {
+        let samples = (0..4).map(|minute| Sample::new(minute * 60_000, 1.5)).collect();
+        all.push(Fetched { labels: labels("exponential", i), runs: vec![Run::Floats(samples)] });
+    }
+    all
+}
+
+#[test]
+fn histograms_that_are_combined_in_parts_are_what_is_combined_in_one() {
+    let range = QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 60_000 };
+    for text in [
+        "sum by (job) (m)",
+        "avg by (job) (m)",
+        "sum(m{job!=\"mixed\"})",
+        "sum without (job) (m)",
+        "avg without (instance) (m * 0.5)",
+        "histogram_quantile(0.9, sum by (job) (rate(m[3m])))",
+        "count by (job) (m)",
+        "quantile by (job) (0.5, m)",
+        "count_values by (job) (\"v\", m)",
+    ] {
+        for times in [AT_10M, range] {
+            let plan = plan(text, times);
+            let told = |answer: Result<Answer, QueryError>| {
+                let answer = answer.unwrap();
+                (answer.value.to_json().to_string(), answer.warnings, answer.infos)
+            };
+            let budget = || Budget::new(1 << 20, 1 << 26);
+            let halves = Halves::new(&plan, vec![histograms()], &NoPace);
+            let parted = told(block_on(plan.evaluate_from(&halves, &budget(), &NoPace)));
+            let whole = told(block_on(plan.evaluate(&[histograms()], &budget(), &NoPace)));
+            assert_eq!(parted, whole, "{text}");
+            assert_eq!(halves.shares.get(), 1, "{text}");
+        }
+    }
+    // Both kinds of warnings, and the infinite sum's mean.
+    let plan = plan("avg by (job) (m)", range);
+    let halves = Halves::new(&plan, vec![histograms()], &NoPace);
+    let answer = block_on(plan.evaluate_from(&halves, &Budget::new(1 << 20, 1 << 26), &NoPace)).unwrap();
+    assert!(answer.warnings.len() >= 3, "{:?}", answer.warnings);
+    let json = answer.value.to_json().to_string();
+    let (_, huge) = json.split_once("huge").unwrap();
+    assert!(!huge.contains("Inf"), "{huge}");
 }

@@ -265,7 +265,7 @@ impl SeriesStore {
 
     /// Takes a sample in, or tells why not. One that is older than the newest may be so by `late_window_ms`.
     /// Allocates only when a chunk is cut, and for late ones.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(
         &mut self,
         at: SeriesRef,

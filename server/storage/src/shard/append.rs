@@ -194,7 +194,7 @@ impl Shard {
     }
 
     /// Brings near what the entries behind the one of this step will touch, each in three steps.
-    #[inline]
+    #[inline(always)]
     fn look_ahead(&self, series: &[PartSeries], step: usize, ahead: &mut Ahead) {
         if let Some(next) = series.get(step) {
             self.cells[usize::from(next.id.cell().0)].table.prefetch(next.id);
@@ -214,7 +214,7 @@ impl Shard {
     }
 
     /// Takes samples of a series in, all of them but where late ones use the slice up, and tells how many it took.
-    #[inline]
+    #[inline(always)]
     fn append_series(
         &mut self,
         OfPart { body, bounds }: OfPart<'_>,
@@ -326,7 +326,7 @@ impl Shard {
         self.cells[usize::from(id.cell().0)].table.find(id, |s| self.store.id(s) == id)
     }
 
-    #[inline]
+    #[inline(always)]
     fn append_sample(
         &mut self,
         series: SeriesRef,

@@ -239,7 +239,7 @@ impl Source for Streams<'_> {
             drop(self.pace.take());
             let folded = shares::folded(self.reader, self.lease, self.plan, share, self.room).await;
             self.pace.put(self.reader.slicer.begin().await);
-            folded.map_err(|error| self.noted(error))
+            folded.map(Some).map_err(|error| self.noted(error))
         })
     }
 }

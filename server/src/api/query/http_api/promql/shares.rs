@@ -34,14 +34,14 @@ pub(crate) fn serve_folds(reader: &Rc<Reader>) {
     });
 }
 
-/// The rows of all cores, this one's among them; `None`: one core is to fold all series.
+/// The rows of all cores, this one's among them.
 pub(super) async fn folded(
     reader: &Rc<Reader>,
     lease: &ReadLease,
     plan: &Arc<Plan>,
     share: Share,
     room: &QueryRoom,
-) -> Result<Option<Vec<PartialRows>>, EvaluationError> {
+) -> Result<Vec<PartialRows>, EvaluationError> {
     retry_moved(async || {
         let (plan, ticket, epoch) = (Arc::clone(plan), lease.ticket().clone(), reader.router.read_epoch());
         let request = FoldRequest { plan, share, ticket, epoch };

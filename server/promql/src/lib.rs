@@ -169,8 +169,6 @@ pub struct Plan {
     query: Query,
     times: Times,
     is_range: bool,
-    /// It ends at another time than it starts, if only by less than a step.
-    ends_later: bool,
     options: PlanOptions,
     root: Node,
     selects: Vec<Select>,
@@ -193,12 +191,12 @@ impl Plan {
                 "invalid expression type \"{found}\" for range query, must be Scalar or instant Vector"
             )));
         }
-        let (end_ms, ends_later) = match times {
-            QueryTimes::Instant { at_ms } => (at_ms, false),
-            QueryTimes::Range { start_ms, end_ms, .. } => (end_ms, end_ms != start_ms),
+        let end_ms = match times {
+            QueryTimes::Instant { at_ms } => at_ms,
+            QueryTimes::Range { end_ms, .. } => end_ms,
         };
         let Built { root, selects, shares } = plan::build(&query.expr, at, end_ms, step_ms, &options)?;
-        Ok(Self { query, times: at, is_range, ends_later, options, root, selects, shares })
+        Ok(Self { query, times: at, is_range, options, root, selects, shares })
     }
 
     /// What the query reads, for [`Self::evaluate`] in the same order. One selector may stand here several times.

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_apart_is_in_no_step() {
-        let counted = Queryable::begin(Times { start_ms: 0, step_ms: 1, count: 2 }, SampleCounting::PerStep);
+        let counted = Queryable::begin(Times { count: 2, ..Times::at(0) }, SampleCounting::PerStep);
         counted.add(1, 3);
         let before = counted.apart();
         counted.add(0, 5);

@@ -129,7 +129,7 @@ impl Evaluator<'_> {
         };
         let argument = &call.arguments[0];
         let (argument, first) = match argument {
-            Node::Invariant(inner) => (&**inner, Times { count: 1, ..times }),
+            Node::Invariant(inner) => (&**inner, times.first()),
             other => (other, times),
         };
         if let Node::Select(moment) = argument {
@@ -179,7 +179,7 @@ impl Evaluator<'_> {
     }
 
     async fn sorted(&self, call: &Calling, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        if times.count > 1 || (self.plan.ends_later && times == self.plan.times) {
+        if times.go_on {
             self.notes.add(Note::SortInRange, call.span);
         }
         let mut collected: Collected<'_> = self.collect(&call.arguments[0], times).await?;

@@ -138,7 +138,7 @@ impl Evaluator<'_> {
                 Node::Time => Ok(times.all().map(|at_ms| at_ms as f64 / 1000.0).collect()),
                 Node::Invariant(inner) => {
                     let before = self.queryable.apart();
-                    let value = self.scalar(inner, Times { count: 1, ..times }).await?;
+                    let value = self.scalar(inner, times.first()).await?;
                     self.count_at_each(times, before);
                     Ok(vec![value[0]; times.count])
                 }
@@ -215,14 +215,13 @@ impl Evaluator<'_> {
     }
 
     async fn invariant(&self, inner: &Node, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        let first = Times { count: 1, ..times };
         let repeated = |series: Series| {
             let values: Column = series.values.repeated(times.count);
             Some(Series { values, ..series })
         };
         let mut repeat = Through::new(sink, repeated);
         let before = self.queryable.apart();
-        self.produce(inner, first, &mut repeat).await?;
+        self.produce(inner, times.first(), &mut repeat).await?;
         self.count_at_each(times, before);
         Ok(())
     }

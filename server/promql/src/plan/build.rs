@@ -60,8 +60,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn node(&mut self, expr: &Expr, times: Times) -> Result<Node, QueryError> {
-        if times.count > 1 && is_invariant(expr) && is_worth_keeping(expr) {
-            return Ok(Node::Invariant(Box::new(self.plain(expr, Times { count: 1, ..times })?)));
+        if times.go_on && is_invariant(expr) && is_worth_keeping(expr) {
+            return Ok(Node::Invariant(Box::new(self.plain(expr, times.first())?)));
         }
         self.plain(expr, times)
     }
@@ -203,11 +203,11 @@ impl Builder<'_> {
             |link: &Binary| usize::from(matches!(link.operator, Operator::TrimUpper | Operator::TrimLower));
         self.wants_buckets += links.iter().map(|link| trims(link)).sum::<usize>();
         // So many operators give the same at each step.
-        let invariant = match times.count > 1 && is_invariant(first) {
+        let invariant = match times.go_on && is_invariant(first) {
             true => links.iter().take_while(|link| is_invariant(&link.right)).count(),
             false => 0,
         };
-        let times_of = |at: usize| if at < invariant { Times { count: 1, ..times } } else { times };
+        let times_of = |at: usize| if at < invariant { times.first() } else { times };
         let mut node = self.node(first, times_of(0))?;
         for (at, link) in links.into_iter().enumerate() {
             let right = self.node(&link.right, times_of(at))?;
@@ -320,15 +320,16 @@ fn is_invariant(expr: &Expr) -> bool {
                 Function::Timestamp => arguments
                     .iter()
                     .all(|argument| matches!(argument.bare(), Expr::Vector(_)) && is_invariant(argument)),
-                Function::Time | Function::PredictLinear => false,
-                Function::DaysInMonth
+                Function::Time
+                | Function::PredictLinear
+                | Function::DaysInMonth
                 | Function::DayOfMonth
                 | Function::DayOfWeek
                 | Function::DayOfYear
                 | Function::Hour
                 | Function::Minute
                 | Function::Month
-                | Function::Year => !arguments.is_empty() && arguments.iter().all(is_invariant),
+                | Function::Year => false,
                 _other => arguments.iter().all(is_invariant),
             }
         }

@@ -19,11 +19,13 @@ pub(crate) struct Times {
     pub(crate) start_ms: i64,
     pub(crate) step_ms: i64,
     pub(crate) count: usize,
+    /// They go on after the first, if only by less than a step.
+    pub(crate) go_on: bool,
 }
 
 impl Times {
     pub(crate) const fn at(at_ms: i64) -> Self {
-        Self { start_ms: at_ms, step_ms: 1, count: 1 }
+        Self { start_ms: at_ms, step_ms: 1, count: 1, go_on: false }
     }
 
     /// From the first time to the last that is not after the end.
@@ -31,7 +33,13 @@ impl Times {
         let step_ms = step_ms.max(1);
         let span = i128::from(end_ms) - i128::from(start_ms);
         let count = if span < 0 { 0 } else { span / i128::from(step_ms) + 1 };
-        Self { start_ms, step_ms, count: usize::try_from(count).unwrap_or(usize::MAX) }
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        Self { start_ms, step_ms, count, go_on: end_ms > start_ms }
+    }
+
+    /// The first of them alone.
+    pub(crate) const fn first(self) -> Self {
+        Self { count: 1, go_on: false, ..self }
     }
 
     pub(crate) const fn ms(self, step: usize) -> i64 {

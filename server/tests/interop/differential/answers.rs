@@ -33,6 +33,12 @@ pub(super) fn compare(ours: &Value, theirs: &Value, knows: Knowledge) -> Result<
         (false, true) if knows == Knowledge::Former && theirs["errorType"] == "bad_data" => {
             return Ok(Verdict::Unknown);
         }
+        // It looked after the comparison only.
+        (true, false)
+            if knows == Knowledge::Former && ours["error"].to_string().contains("multiple matches") =>
+        {
+            return Ok(Verdict::Unknown);
+        }
         (false, false) => {}
         (true, false) | (false, true) => {
             return Err(format!("ours {}, theirs {}", short(ours), short(theirs)));

@@ -64,8 +64,9 @@ impl<'a> Expressions<'a> {
             2 => format!("sort{}({})", self.one_of(&["", "_desc"]), self.vector(DEPTH - 1)),
             _ => self.vector(DEPTH),
         };
-        // What others give since, and how deviations of infinities do.
-        let now_otherwise = [("atan2", "-"), ("(rate(", "(irate("), ("stddev", "max"), ("stdvar", "min")];
+        // What others give since; and means and deviations of infinities.
+        let now_otherwise =
+            [("atan2", "-"), ("(rate(", "(irate("), ("stddev", "max"), ("stdvar", "min"), ("avg", "sum")];
         let text = match self.knows {
             Knowledge::Current => text,
             Knowledge::Former => {
@@ -173,7 +174,9 @@ impl<'a> Expressions<'a> {
     }
 
     fn matrix(&mut self, depth: u32) -> String {
-        if depth > 1 && self.random.once_in(4) {
+        // One within another begins at its first sample now and then, which a former Prometheus takes in.
+        let may_nest = !self.is_within_subquery || self.knows == Knowledge::Current;
+        if depth > 1 && may_nest && self.random.once_in(4) {
             let was_within = std::mem::replace(&mut self.is_within_subquery, true);
             let inner = self.vector(depth - 2);
             self.is_within_subquery = was_within;

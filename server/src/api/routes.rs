@@ -118,6 +118,10 @@ pub(crate) static ROUTES: &[Route] = &[
     },
     Route {
         kind: Kind::Action,
+        ..route("/api/v1/admin/tsdb/clean_tombstones", Target::Question(Question::CleanTombstones), ADMIN)
+    },
+    Route {
+        kind: Kind::Action,
         ..route("/api/v1/admin/tsdb/snapshot", Target::Question(Question::Snapshot), ADMIN)
     },
     route("/metrics", Target::Page(Page::Metrics), METRICS),

@@ -14,13 +14,12 @@ mod s3;
 mod tests;
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::prefix::PrefixStore;
+use silverback_host::read_named_text;
 
 use fields::Fields;
 pub(crate) use fields::Secret;
@@ -69,7 +68,8 @@ impl fmt::Debug for BucketConfig {
 impl BucketConfig {
     /// Reads the file, and the files that it names. Blocks on the disk.
     pub fn read(path: &Path) -> Result<Self, ConfigFault> {
-        let text = read_file(path).map_err(|error| ConfigFault::new(error.to_string()))?;
+        let text =
+            read_named_text(path, FILE_BYTES_MAX).map_err(|error| ConfigFault::new(error.to_string()))?;
         Self::parse(&text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
@@ -100,16 +100,6 @@ impl BucketConfig {
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
-}
-
-fn read_file(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        let told = format!("the file is larger than {FILE_BYTES_MAX} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
-    }
-    Ok(text)
 }
 
 /// As Thanos takes it: slashes at either end say nothing.

@@ -180,7 +180,7 @@ mod tests {
         check("/api/v1/status/active_queries/0-1", Some("0-1"));
         check("/api/v1/import/prometheus/metrics/job/a", Some("job/a"));
         check("/api/v1/status/active_queries", Some(""));
-        check("/api/v1/admin/tsdb/clean_tombstones", None);
+        check("/api/v1/admin/tsdb/of_no_route", None);
     }
 
     #[test]

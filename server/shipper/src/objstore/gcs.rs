@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use object_store::gcp::GoogleCloudStorageBuilder;
-use silverback_host::open_named;
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, unopened};
+use super::{ConfigFault, Environment, Opened, check_named, unopened};
 
 /// Opens it. Credentials: the service account that stands in the file, the one in the file that
 /// `GOOGLE_APPLICATION_CREDENTIALS` names, gcloud's own, or the machine's, workload identity included.
@@ -25,9 +24,7 @@ pub(super) fn open(
         }
         builder = builder.with_service_account_key(account);
     } else if let Some(file) = environment("GOOGLE_APPLICATION_CREDENTIALS") {
-        // The library reads it whatever it is.
-        open_named(file.as_ref())
-            .map_err(|error| ConfigFault::new(format!("GOOGLE_APPLICATION_CREDENTIALS: {file}: {error}")))?;
+        check_named("GOOGLE_APPLICATION_CREDENTIALS", &file)?;
         builder = builder.with_application_credentials(file);
     }
     config.ignore(&["use_grpc", "grpc_conn_pool_size", "max_retries", "chunk_size_bytes"], ignored);

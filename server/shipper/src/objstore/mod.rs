@@ -14,12 +14,13 @@ mod s3;
 mod tests;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::prefix::PrefixStore;
-use silverback_host::read_named_text;
+use silverback_host::{open_named, read_named_text};
 
 use fields::Fields;
 pub(crate) use fields::Secret;
@@ -100,6 +101,33 @@ impl BucketConfig {
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
+}
+
+/// A file that the provider's library reads by itself, as the environment names it: what is no regular file would hold it
+/// up. One that isn't there may come.
+fn check_named(name: &str, file: &str) -> Result<(), ConfigFault> {
+    match open_named(file.as_ref()) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            Err(ConfigFault::new(format!("{name}: {file}: {error}")))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// What the environment gives of these, by their names.
+fn given_by<K>(
+    environment: Environment<'_>,
+    names: impl IntoIterator<Item = (&'static str, K)>,
+) -> Result<Vec<(K, String)>, ConfigFault> {
+    let mut given = Vec::new();
+    for (name, key) in names {
+        let Some(value) = environment(name) else { continue };
+        if name.ends_with("_FILE") {
+            check_named(name, &value)?;
+        }
+        given.push((key, value));
+    }
+    Ok(given)
 }
 
 /// As Thanos takes it: slashes at either end say nothing.

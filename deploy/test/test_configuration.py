@@ -97,6 +97,7 @@ class Configuration(unittest.TestCase):
             "replica-label": ["replica", "none", "_r"],
             "tenant-label-name": ["tenant_id"],
             "ship-bandwidth": ["unlimited", "10MiB", 10485760],
+            "ship-on-shutdown": ["off"],
         }
         refused = {
             "retention": [26, "26", "1.5h", "26H"],
@@ -120,6 +121,7 @@ class Configuration(unittest.TestCase):
             "replica-label": ["", "__r", "9", "a b"],
             "tenant-label-name": ["", "tenant-id"],
             "ship-bandwidth": ["fast", "10M", -1],
+            "ship-on-shutdown": ["yes", 1],
         }
         for table, expected in ((taken, True), (refused, False)):
             for option, values in table.items():

@@ -114,6 +114,15 @@ class Values(unittest.TestCase):
                 else:
                     render("--set", settings)
 
+    def test_what_is_shipped_at_the_end_has_its_time(self):
+        for grace, refused in ((190, True), (191, False)):
+            settings = f"terminationGracePeriodSeconds={grace},config.ship-on-shutdown=on"
+            with self.subTest(grace=grace):
+                if refused:
+                    self.refuse(settings, "three times config.shutdown-timeout together, 190")
+                else:
+                    render("--set", settings)
+
     def test_a_cluster_that_is_too_old_is_refused(self):
         done, text = helm("template", "sb", CHART, "--kube-version", "1.29.0")
         self.assertFalse(done)

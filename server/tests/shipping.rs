@@ -1,14 +1,17 @@
-//! A node that ships its blocks: to a directory, across a restart; to a bucket that never answers; and what it says of
-//! configurations that don't hold.
+//! A node that ships its blocks: to a directory, across a restart; to a bucket that never answers, or answers whatever it
+//! is asked; at its end; and what it says of configurations that don't hold.
 
 use std::fs;
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use silverback_block::verify;
 use silverback_shipper::Shipper;
 use silverback_test_support::home::{Home, NodeProcess};
 use silverback_test_support::{PATIENCE, Waiting};
@@ -188,12 +191,202 @@ fn what_does_not_hold_is_told_before_anything_is_started() {
         &["--objstore-config-file", &good],
         &["external-labels", "no external labels are set", "--replica-label"],
     );
+    let at_the_end = "--ship-on-shutdown=on";
+    check(&[at_the_end, "--blocks=on"], &["ship-on-shutdown", "no bucket is given"]);
+    check(
+        &["--objstore-config-file", &good, LABELS[0], LABELS[1], at_the_end],
+        &["ship-on-shutdown", "no blocks are cut", "set --blocks=on"],
+    );
     let bad = file("type: S3\nconfig: {bucket: b, endpoint: e, secret_kye: hunter2}\n");
     let with = |config: &'static str| ["--objstore-config-file", config, LABELS[0], LABELS[1]];
     let bad: &'static str = Box::leak(bad.into_boxed_str());
     check(&with(bad), &["objstore.yml: config.secret_kye: there is no such field", "secret_key"]);
     check(&with("/nowhere/objstore.yml"), &["/nowhere/objstore.yml: No such file"]);
     assert!(!home.data_dir().join("wal").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_configuration_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let home = home("pipes");
+    let beside = |name: &str| home.data_dir().with_file_name(name);
+    let pipe = beside("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (pipe, link) = (pipe.display().to_string(), beside("link"));
+    symlink(&pipe, &link).unwrap();
+    let tls = format!(
+        "type: S3\nconfig: {{bucket: b, endpoint: e, http_config: {{tls_config: {{ca_file: {pipe}}}}}}}\n"
+    );
+    let tls = write_config(&home, &tls);
+    let web = beside("web.yml");
+    fs::write(&web, format!("tls_server_config: {{cert_file: {pipe}, key_file: {pipe}}}\n")).unwrap();
+    let (link, web) = (link.display().to_string(), web.display().to_string());
+    let given: [(&str, &str, &str); 6] = [
+        ("--objstore-config-file", &pipe, "named pipe"),
+        ("--objstore-config-file", &link, "named pipe"),
+        ("--objstore-config-file", &tls, "named pipe"),
+        ("--web-config-file", &web, "named pipe"),
+        ("--config", &pipe, "named pipe"),
+        ("--web-config-file", "/dev/zero", "it is a device"),
+    ];
+    for (flag, path, words) in given {
+        for command in [&["check-config"][..], &[]] {
+            let (code, told) = home.run(&[&LABELS[..], &[flag, path], command].concat());
+            assert_eq!(code, 2, "{flag} {path}: {told}");
+            assert!(told.contains(words) && told.contains("not a regular file"), "{flag} {path}: {told}");
+        }
+    }
+}
+
+/// Answers whatever it is asked with a page, as a portal does that wants to be logged in to.
+fn portal() -> String {
+    const PAGE: &str = "<html>Welcome to our network</html>";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let answer = |stream: TcpStream| -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let (mut head, mut body_bytes) = (String::new(), 0);
+            while !head.ends_with("\r\n\r\n") {
+                let begins = head.len();
+                if reader.read_line(&mut head)? == 0 {
+                    return Ok(());
+                }
+                let line = head[begins..].to_ascii_lowercase();
+                if let Some(length) = line.strip_prefix("content-length:") {
+                    body_bytes = length.trim().parse().unwrap();
+                }
+            }
+            std::io::copy(&mut Read::by_ref(&mut reader).take(body_bytes), &mut std::io::sink())?;
+            let body = if head.starts_with("HEAD") { "" } else { PAGE };
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: \"1\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                PAGE.len()
+            );
+            reader.get_mut().write_all(answer.as_bytes())?;
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || answer(stream.unwrap()));
+        }
+    });
+    address
+}
+
+#[test]
+fn what_answers_everything_with_200_is_no_bucket() {
+    let home = home("portal");
+    let address = portal();
+    let config = write_config(
+        &home,
+        &format!(
+            "type: S3\nconfig: {{bucket: b, endpoint: '{address}', insecure: true, access_key: id, secret_key: s}}\n"
+        ),
+    );
+    let mut node = start(&home, &config);
+    let name = make_block(&mut node, &home);
+    node.stop();
+    let mut node = start(&home, &config);
+    let words =
+        format!("S3 bucket b at {address} says that it has {name}/meta.json, and gives out something else");
+    node.wait_until("fault in the log", |process| process.told().contains(&words).then_some(()));
+    let waiting = Waiting::begin();
+    while metric(&mut node, "silverback_shipper_upload_failures_total") < 2.0 {
+        waiting.again(|| "it isn't tried again");
+    }
+    assert_eq!(metric(&mut node, "silverback_shipper_uploads_total"), 0.0);
+    assert_eq!(metric(&mut node, "silverback_shipper_blocks_pending"), 1.0);
+    node.stop();
+    assert!(
+        !home.data_dir().join("blocks/thanos.shipper.json").exists(),
+        "nothing is remembered as uploaded"
+    );
+}
+
+/// How many samples of one series are in the blocks of a directory, block by block in the order of their making.
+fn samples_of_blocks(dir: &Path) -> Vec<u64> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("meta.json").exists())
+        .collect();
+    names.sort();
+    names.iter().map(|dir| verify(dir, |damage| panic!("{damage}")).stats.num_samples).collect()
+}
+
+#[test]
+fn a_node_that_ships_at_its_end_leaves_nothing_behind_and_begins_where_it_was() {
+    let mut home = home("at-the-end");
+    home.set_shutdown_timeout("30s");
+    let home = home;
+    let bucket = home.data_dir().with_file_name("bucket");
+    let config =
+        write_config(&home, &format!("type: FILESYSTEM\nconfig: {{directory: {}}}\n", bucket.display()));
+    let flags = ["--blocks=on", "--ship-on-shutdown=on", "--shards=2"];
+    let start = || home.start_ready(&[&LABELS[..], &flags, &["--objstore-config-file", &config]].concat());
+    let range_ms = 2 * 60 * 60 * 1000;
+    // Ranges that aren't over, and one that is over and not due.
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let before_ms = now_ms / range_ms * range_ms - 1;
+    let write = |node: &mut NodeProcess, at_ms: u128| {
+        let lines: String = (0..100).map(|series| format!("up{{series=\"{series}\"}} 1 {at_ms}\n")).collect();
+        assert_eq!(node.post("/api/v1/import/prometheus", &[], lines.as_bytes()).status, 204);
+    };
+    let mut node = start();
+    write(&mut node, before_ms);
+    write(&mut node, now_ms);
+    let told = node.stop_told();
+    assert!(told.contains("all that the node has is in the bucket"), "{told}");
+    assert_eq!(samples_of_blocks(&bucket), [100, 100], "{told}");
+    assert_eq!(samples_of_blocks(&home.data_dir().join("blocks")), [100, 100]);
+    // What is in blocks already isn't cut again.
+    let told = start().stop_told();
+    assert!(told.contains("all that the node has is in the bucket"), "{told}");
+    assert_eq!(samples_of_blocks(&bucket).len(), 2, "{told}");
+    let mut node = start();
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    write(&mut node, now_ms);
+    let query =
+        format!("/api/v1/query?query=count_over_time(up%7Bseries=%227%22%7D[3h])&time={}", now_ms / 1000 + 1);
+    let answer = String::from_utf8(node.get(&query).body).unwrap();
+    assert!(answer.contains("\"3\""), "each sample once: {answer}");
+    let told = node.stop_told();
+    assert_eq!(
+        samples_of_blocks(&bucket).last(),
+        Some(&200),
+        "the whole range as far as it has come: {told}"
+    );
+}
+
+#[test]
+fn a_bucket_that_can_t_be_had_in_time_delays_an_end_no_longer_and_loses_nothing() {
+    let mut home = home("too-late");
+    home.set_shutdown_timeout("5s");
+    let home = home;
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = write_config(
+        &home,
+        &format!(
+            "type: S3\nconfig: {{bucket: b, endpoint: '{closed}', insecure: true, access_key: id, secret_key: s}}\n"
+        ),
+    );
+    let flags = ["--blocks=on", "--ship-on-shutdown=on", "--shards=1", "--objstore-config-file", &config];
+    let mut node = home.start_ready(&[&LABELS[..], &flags].concat());
+    assert_eq!(node.post("/api/v1/import/prometheus", &[], b"up 7\n").status, 204);
+    let began = std::time::Instant::now();
+    let told = node.stop_told();
+    assert!(began.elapsed() < PATIENCE / 2);
+    assert!(
+        told.contains("before all blocks were uploaded: nothing is lost") && told.contains("left=1"),
+        "{told}"
+    );
+    assert_eq!(samples_of_blocks(&home.data_dir().join("blocks")), [1]);
+    let mut node = home.start_ready(&["--shards=1"]);
+    let answer = String::from_utf8(node.get("/api/v1/query?query=up").body).unwrap();
+    assert!(answer.contains("\"7\""), "{answer}");
+    node.stop();
 }
 
 #[test]

@@ -95,13 +95,15 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- div (add $totalMs 999) 1000 }}
 {{- end }}
 
-{{/* What comes before a stopped node is killed: the hook, then requests, then the log, each in its time. */}}
+{{/* What comes before a stopped node is killed: the hook, then requests, then what is shipped at the end, where it is, then
+the log, each in its time. */}}
 {{- define "silverback.checkedGracePeriod" -}}
 {{- $timeoutS := include "silverback.seconds" (get .Values.config "shutdown-timeout" | default "30s") | int64 }}
-{{- $neededS := add .Values.preStopSeconds (mul 2 $timeoutS) }}
+{{- $shipsAtEnd := eq (get .Values.config "ship-on-shutdown" | default "off") "on" }}
+{{- $neededS := add .Values.preStopSeconds (mul (ternary 3 2 $shipsAtEnd) $timeoutS) }}
 {{- $graceS := int64 .Values.terminationGracePeriodSeconds }}
 {{- if le $graceS $neededS }}
-{{- fail (printf "terminationGracePeriodSeconds is %d: it has to be more than preStopSeconds and twice config.shutdown-timeout together, %d" $graceS $neededS) }}
+{{- fail (printf "terminationGracePeriodSeconds is %d: it has to be more than preStopSeconds and %s config.shutdown-timeout together, %d" $graceS (ternary "three times" "twice" $shipsAtEnd) $neededS) }}
 {{- end }}
 {{- $graceS }}
 {{- end }}

@@ -82,6 +82,19 @@ impl ChunkFiles {
         parse(bytes, offset).map_err(|misread| misread.of(&path))
     }
 
+    /// Compares the checksum of the chunk at a place, without holding more of it than a window does. How long it is.
+    pub fn check(&mut self, place: ChunkPlace) -> Result<u64, BlockFault> {
+        let (number, offset) = split(place);
+        let window = self.file(number)?;
+        let path = window.path().to_owned();
+        let located = locate(window.at_most(offset, VARINT_BYTES_MAX)?, offset);
+        let (begins, len) = located.map_err(|misread| misread.of(&path))?;
+        let end = begins + 1 + len as u64;
+        let sum = Cursor::new(window.exactly(end, 4, WHAT)?, end, WHAT).u32();
+        window.check(begins, end, sum.map_err(|misread| misread.of(&path))?, WHAT)?;
+        Ok(end + 4 - offset)
+    }
+
     /// The fault of the chunk at a place.
     pub fn fault(&self, place: ChunkPlace, problem: Problem) -> BlockFault {
         let (number, offset) = split(place);

@@ -45,6 +45,9 @@ pub struct Cut {
     /// How many samples the memory had of the range then, in the block or in one before it, by pieces of the range that
     /// are alike in length.
     pub held: Vec<u64>,
+    /// Whether it was cut before its range was over: there is to be another one with all of it.
+    #[serde(rename = "soFar", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_so_far: bool,
 }
 
 /// How a block came to be.
@@ -53,6 +56,8 @@ pub struct Cut {
 struct Compaction {
     level: u32,
     sources: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parents: Vec<Parent>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hints: Vec<String>,
 }
@@ -64,6 +69,33 @@ pub struct Origin {
     pub is_late: bool,
     /// What they were cut from, if anybody is to know.
     pub cut: Option<Cut>,
+    /// What block it is in place of, if it was written again.
+    pub rewritten: Option<Rewritten>,
+}
+
+/// A block that was written again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    parent: Parent,
+    level: u32,
+}
+
+impl Rewritten {
+    /// The one that says this of itself.
+    pub fn of(meta: &Meta) -> Self {
+        let parent = Parent { ulid: meta.ulid.clone(), min_ms: meta.min_ms, end_ms: meta.end_ms };
+        Self { parent, level: meta.compaction.level.max(1) }
+    }
+}
+
+/// A block that another one is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+struct Parent {
+    ulid: String,
+    #[serde(rename = "minTime")]
+    min_ms: i64,
+    #[serde(rename = "maxTime")]
+    end_ms: i64,
 }
 
 /// How much is in a block.
@@ -87,7 +119,9 @@ impl Meta {
     pub(crate) fn of_head(ulid: Ulid, (min_ms, max_ms): (i64, i64), stats: Stats, of: Origin) -> Self {
         let ulid = ulid.to_string();
         let hints = if of.is_late { vec![FROM_OUT_OF_ORDER.to_owned()] } else { Vec::new() };
-        let compaction = Compaction { level: 1, sources: vec![ulid.clone()], hints };
+        let (level, parents) =
+            of.rewritten.map_or((1, Vec::new()), |rewritten| (rewritten.level, vec![rewritten.parent]));
+        let compaction = Compaction { level, sources: vec![ulid.clone()], parents, hints };
         let end_ms = max_ms.saturating_add(1);
         Self { ulid, min_ms, end_ms, stats, compaction, version: VERSION, cut: of.cut }
     }
@@ -103,6 +137,16 @@ impl Meta {
     /// blocks.
     pub fn is_of_out_of_order(&self) -> bool {
         self.compaction.hints.iter().any(|hint| hint == FROM_OUT_OF_ORDER)
+    }
+
+    /// Whether a head may have more of its range than is in it, as far as it says.
+    pub fn is_of_part(&self) -> bool {
+        self.is_of_out_of_order() || self.cut.as_ref().is_some_and(|cut| cut.is_so_far)
+    }
+
+    /// The blocks that it is made of, as far as it says.
+    pub fn parents(&self) -> impl Iterator<Item = Ulid> {
+        self.compaction.parents.iter().filter_map(|parent| Ulid::from_string(&parent.ulid).ok())
     }
 
     /// How often what is in it was compacted: 1 as a head wrote it; 0 where it doesn't say.

@@ -68,7 +68,7 @@ impl SeriesWalk {
     }
 
     /// Where the next one begins, and its length.
-    fn step(&mut self, index: &mut Window) -> Result<Option<(Begins, usize)>, BlockFault> {
+    pub fn step(&mut self, index: &mut Window) -> Result<Option<(Begins, usize)>, BlockFault> {
         let entry = self.at.next_multiple_of(ALIGNMENT);
         if entry >= self.end {
             return Ok(None);

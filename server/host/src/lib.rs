@@ -18,6 +18,7 @@ pub mod disk;
 mod host;
 pub mod log_limit;
 pub mod metrics;
+mod named_file;
 #[cfg(feature = "testing")]
 pub mod scripted;
 #[expect(clippy::disallowed_types, reason = "those who use it say why")]
@@ -31,3 +32,4 @@ mod arrivals_tests;
 pub use arrivals::Arrivals;
 pub use counts::Counts;
 pub use host::{Alone, Host};
+pub use named_file::{open_named, read_named, read_named_text};

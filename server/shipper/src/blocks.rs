@@ -1,11 +1,11 @@
 //! The blocks of a directory, as far as an upload has to know them: which there are, what their files are, and whether
-//! they begin as such files do. Samples are not read.
+//! their bytes are those that were written. Samples are not decoded.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use silverback_block::{Block, Meta, Ulid};
+use silverback_block::{ChecksumPass, Meta, Ulid};
 use silverback_model::printable::Printable;
 
 /// The first bytes of a file of chunks, with its version.
@@ -85,8 +85,6 @@ pub(crate) fn open(dir: &Path, ulid: Ulid) -> Result<LocalBlock, LocalFault> {
     let meta_json =
         read_all(&dir.join("meta.json")).map_err(|error| disk(&dir, &dir.join("meta.json"), error))?;
     let mut files = chunk_files(&dir)?;
-    // The table of contents at its end, and the symbols.
-    Block::open(&dir).map_err(|fault| fault_of(&dir, fault))?;
     files.push(file_of(&dir, "index".to_owned())?);
     Ok(LocalBlock { ulid, dir, meta_json, files })
 }
@@ -143,11 +141,31 @@ fn disk(dir: &Path, path: &Path, error: io::Error) -> LocalFault {
 }
 
 impl LocalBlock {
+    /// Begins to compare the checksums of its files.
+    pub(crate) fn checksums(&self) -> Result<Checksums, LocalFault> {
+        let pass = ChecksumPass::open(&self.dir).map_err(|fault| fault_of(&self.dir, fault))?;
+        Ok(Checksums { dir: self.dir.clone(), pass })
+    }
+
     /// A file's bytes from its beginning.
     pub(crate) fn open_file(&self, file: &LocalFile) -> Result<FileReader, LocalFault> {
         let path = self.dir.join(&file.name);
         let opened = File::open(&path).map_err(|error| disk(&self.dir, &path, error))?;
         Ok(FileReader { dir: self.dir.clone(), path, opened, left: file.bytes })
+    }
+}
+
+/// A block whose checksums are compared in pieces.
+#[derive(Debug)]
+pub(crate) struct Checksums {
+    dir: PathBuf,
+    pass: ChecksumPass,
+}
+
+impl Checksums {
+    /// Reads on, about so many bytes. How many it were; `None`: all of the block is as it was written.
+    pub(crate) fn step(&mut self, bytes: u64) -> Result<Option<u64>, LocalFault> {
+        self.pass.step(bytes).map_err(|fault| fault_of(&self.dir, fault))
     }
 }
 

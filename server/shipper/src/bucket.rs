@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 use silverback_model::printable::Printable;
@@ -23,14 +24,29 @@ pub(crate) enum BucketFault {
     #[error("the bucket did not answer within {0:?}")]
     Stalled(Duration),
     /// It took an object, and has another one.
-    #[error("{path} has {found} in the bucket, {wanted} bytes were uploaded")]
+    #[error("{path} has {found} in {bucket}, {wanted} bytes are wanted")]
     Wrong {
+        /// Which bucket.
+        bucket: Arc<str>,
         /// Which object.
         path: Path,
         /// How large it is there.
         found: Found,
         /// How large it should be.
         wanted: u64,
+    },
+    /// It says that it has an object, and gives out something else.
+    #[error(
+        "{bucket} says that it has {path}, and gives out something else: {what}. Is this the object storage, or a proxy, \
+         a portal or another service that answers whatever it is asked?"
+    )]
+    Foreign {
+        /// Which bucket.
+        bucket: Arc<str>,
+        /// Which object.
+        path: Path,
+        /// What is wrong with it.
+        what: &'static str,
     },
 }
 
@@ -75,16 +91,55 @@ fn short(text: &str) -> String {
 #[derive(Debug, Clone)]
 pub(crate) struct Bucket {
     store: Arc<dyn ObjectStore>,
+    /// What it is called in messages: its type, its name and its endpoint.
+    name: Arc<str>,
     limit: Duration,
 }
 
 impl Bucket {
-    pub(crate) const fn new(store: Arc<dyn ObjectStore>, limit: Duration) -> Self {
-        Self { store, limit }
+    pub(crate) const fn new(store: Arc<dyn ObjectStore>, name: Arc<str>, limit: Duration) -> Self {
+        Self { store, name, limit }
+    }
+
+    /// That an object of it is none that was uploaded.
+    pub(crate) fn foreign(&self, path: &Path, what: &'static str) -> BucketFault {
+        BucketFault::Foreign { bucket: Arc::clone(&self.name), path: path.clone(), what }
+    }
+
+    /// Whether it has an object of this size.
+    pub(crate) async fn check_size(&self, path: &Path, wanted: u64) -> Result<(), BucketFault> {
+        match self.size(path).await? {
+            Some(found) if found == wanted => Ok(()),
+            found => {
+                let (bucket, path) = (Arc::clone(&self.name), path.clone());
+                Err(BucketFault::Wrong { bucket, path, found: Found(found), wanted })
+            }
+        }
+    }
+
+    /// What an object has in it; `None`: it isn't there. It is no longer than `bytes_max`.
+    pub(crate) async fn read(&self, path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>, BucketFault> {
+        let whole = async {
+            let mut pieces = self.store.get(path).await?.into_stream();
+            let mut bytes = Vec::new();
+            while let Some(piece) = pieces.try_next().await? {
+                if bytes.len() + piece.len() > bytes_max {
+                    return Ok(None);
+                }
+                bytes.extend_from_slice(&piece);
+            }
+            Ok(Some(bytes))
+        };
+        match self.within(whole).await {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) => Err(self.foreign(path, "it is larger than what was uploaded")),
+            Err(BucketFault::Refused(object_store::Error::NotFound { .. })) => Ok(None),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// How large an object is; `None`: it isn't there.
-    pub(crate) async fn size(&self, path: &Path) -> Result<Option<u64>, BucketFault> {
+    async fn size(&self, path: &Path) -> Result<Option<u64>, BucketFault> {
         match self.within(self.store.head(path)).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(BucketFault::Refused(object_store::Error::NotFound { .. })) => Ok(None),
@@ -161,7 +216,11 @@ mod tests {
     #[test]
     fn a_bucket_that_never_answers_is_a_fault() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let bucket = Bucket::new(Arc::new(object_store::memory::InMemory::new()), Duration::from_millis(10));
+        let bucket = Bucket::new(
+            Arc::new(object_store::memory::InMemory::new()),
+            "a".into(),
+            Duration::from_millis(10),
+        );
         let never = std::future::pending::<object_store::Result<()>>();
         let fault = runtime.block_on(bucket.within(never)).unwrap_err();
         assert_eq!(fault.to_string(), "the bucket did not answer within 10ms");

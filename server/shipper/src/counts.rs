@@ -14,7 +14,7 @@ counters! {
         failures: AtomicU64 => Counter "silverback_shipper_upload_failures_total",
         /// Bytes that the bucket took, those of tries that failed later too.
         bytes: AtomicU64 => Counter "silverback_shipper_uploaded_bytes_total",
-        /// Local blocks that are to be uploaded.
+        /// Local blocks that are to be uploaded, without those that are damaged.
         pending: AtomicU64 => Gauge "silverback_shipper_blocks_pending",
         /// Local blocks that are not uploaded because they are damaged or can't be read.
         damaged: AtomicU64 => Gauge "silverback_shipper_blocks_damaged",

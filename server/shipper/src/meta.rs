@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use silverback_block::Ulid;
 use silverback_model::utc::format_rfc3339;
 
 use crate::blocks::LocalFile;
@@ -58,6 +59,15 @@ pub(crate) fn with_thanos(
     let mut text = serde_json::to_vec_pretty(&meta).expect("what was JSON is JSON");
     text.push(b'\n');
     Some(text)
+}
+
+/// Whether a text is the `meta.json` of a block, with Thanos' section, as nothing but an upload writes it.
+pub(crate) fn is_of(text: &[u8], ulid: Ulid) -> bool {
+    let meta: Option<Map<String, Value>> = serde_json::from_slice(text).ok();
+    meta.is_some_and(|meta| {
+        meta.get("ulid").and_then(Value::as_str) == Some(&*ulid.to_string())
+            && meta.get("thanos").is_some_and(Value::is_object)
+    })
 }
 
 #[cfg(test)]

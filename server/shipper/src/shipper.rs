@@ -25,10 +25,14 @@ use crate::counts::Counts;
 use crate::objstore::BucketConfig;
 use crate::pace::Pace;
 use crate::shipped;
-use crate::upload::{PART_BYTES, Progress, UploadFault, Uploaded, Uploader, on_disk};
+use crate::upload::{COMPARED_BYTES_PER_S, PART_BYTES, Progress, UploadFault, Uploaded, Uploader, on_disk};
 
 /// Threads that read files and resolve names: the shipper waits for one at a time.
 const BLOCKING_THREADS: usize = 2;
+/// How often the time is doubled after which a block that is damaged is looked at again.
+const DAMAGED_DOUBLED_MAX: u32 = 5;
+/// What it waits at the most after a failure while it is in a hurry.
+const HURRIED_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How often who stops it looks whether it has ended.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -85,7 +89,9 @@ impl Default for Limits {
 pub struct Shipper {
     wake: Arc<Notify>,
     stop: watch::Sender<bool>,
+    hurry: watch::Sender<bool>,
     shipped: watch::Receiver<BTreeSet<Ulid>>,
+    set_aside: watch::Receiver<BTreeSet<Ulid>>,
     counts: Arc<Counts>,
     thread: JoinHandle<()>,
 }
@@ -103,15 +109,18 @@ impl Shipper {
             .build()?;
         let (wake, counts) = (Arc::new(Notify::new()), Arc::new(Counts::default()));
         let (stop, stopped) = watch::channel(false);
+        let (hurry, hurried) = watch::channel(false);
         let (tell_shipped, shipped) = watch::channel(BTreeSet::new());
-        let shipping = Shipping::new(options, tell_shipped, Arc::clone(&counts), Arc::clone(&wake));
+        let (tell_set_aside, set_aside) = watch::channel(BTreeSet::new());
+        let told = Told { shipped: tell_shipped, set_aside: tell_set_aside };
+        let shipping = Shipping::new(options, told, hurried, Arc::clone(&counts), Arc::clone(&wake));
         let run = move || {
             runtime.block_on(shipping.run(stopped));
             // A file system that hangs holds a thread of it: nobody waits for that.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("shipper".to_owned()).spawn(run)?;
-        Ok(Self { wake, stop, shipped, counts, thread })
+        Ok(Self { wake, stop, hurry, shipped, set_aside, counts, thread })
     }
 
     /// Tells it that there may be a new block.
@@ -123,6 +132,17 @@ impl Shipper {
     /// disk or a bucket.
     pub fn is_shipped(&self, ulid: Ulid) -> bool {
         self.shipped.borrow().contains(&ulid)
+    }
+
+    /// Whether a block isn't uploaded because it is damaged or can't be read, as far as the shipper has looked.
+    pub fn is_set_aside(&self, ulid: Ulid) -> bool {
+        self.set_aside.borrow().contains(&ulid)
+    }
+
+    /// Tells it that the node is about to end: a bucket that fails is tried again soon, from now on.
+    pub fn hurry(&self) {
+        self.hurry.send_replace(true);
+        self.wake();
     }
 
     /// What it has counted.
@@ -151,16 +171,25 @@ struct Shipping {
     /// In the bucket, by the file or by this process.
     uploaded: BTreeSet<Ulid>,
     tried: BTreeMap<Ulid, Tried>,
-    tell_shipped: watch::Sender<BTreeSet<Ulid>>,
+    told: Told,
+    hurried: watch::Receiver<bool>,
     counts: Arc<Counts>,
     wake: Arc<Notify>,
     backoff: Backoff,
+}
+
+/// What others are told.
+struct Told {
+    shipped: watch::Sender<BTreeSet<Ulid>>,
+    set_aside: watch::Sender<BTreeSet<Ulid>>,
 }
 
 /// What came of a block that isn't in the bucket yet.
 #[derive(Debug, Default)]
 struct Tried {
     failures: u32,
+    /// How often in a row it was found damaged, or couldn't be read.
+    damages: u32,
     /// Damaged: not before this is it looked at again.
     damaged_until: Option<Instant>,
     progress: Progress,
@@ -169,14 +198,16 @@ struct Tried {
 impl Shipping {
     fn new(
         options: Options,
-        tell_shipped: watch::Sender<BTreeSet<Ulid>>,
+        told: Told,
+        hurried: watch::Receiver<bool>,
         counts: Arc<Counts>,
         wake: Arc<Notify>,
     ) -> Self {
         let Options { dir, bucket, labels, bytes_per_s, limits } = options;
         let uploader = Uploader {
-            bucket: Bucket::new(bucket.store, limits.request),
+            bucket: Bucket::new(bucket.store, bucket.name.as_str().into(), limits.request),
             pace: Pace::new(bytes_per_s),
+            compared: Pace::new(NonZeroU64::new(COMPARED_BYTES_PER_S)),
             labels: Arc::new(labels),
             counts: Arc::clone(&counts),
             part_bytes: limits.part_bytes,
@@ -189,7 +220,8 @@ impl Shipping {
             uploader,
             uploaded: BTreeSet::new(),
             tried: BTreeMap::new(),
-            tell_shipped,
+            told,
+            hurried,
             counts,
             wake,
             backoff: Backoff::new(limits.backoff_min, limits.backoff_max),
@@ -217,8 +249,20 @@ impl Shipping {
                     let _either = tokio::time::timeout(self.limits.look_every, wake.notified()).await;
                 }
                 // Who calls is not heard: a bucket that fails for all nodes isn't asked more often for it.
-                Err(()) => tokio::time::sleep(self.failed()).await,
+                Err(()) => {
+                    let wait = self.failed();
+                    self.wait_after_failure(wait).await;
+                }
             }
+        }
+    }
+
+    async fn wait_after_failure(&mut self, wait: Duration) {
+        let is_hurried = *self.hurried.borrow();
+        let wait = if is_hurried { wait.min(HURRIED_WAIT_MAX) } else { wait };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _told = self.hurried.changed(), if !is_hurried => {}
         }
     }
 
@@ -264,8 +308,11 @@ impl Shipping {
                 Err(fault) => self.unreadable(ulid, &fault),
             }
         }
-        self.counts.pending.store(waiting.len() as u64, Ordering::Relaxed);
-        self.tell_shipped.send_replace(done);
+        // What is damaged isn't pending: nobody waits for it, and no bucket is slow.
+        let is_damaged = |ulid| self.tried.get(ulid).is_some_and(|tried| tried.damaged_until.is_some());
+        let pending = waiting.iter().filter(|(ulid, _)| !is_damaged(ulid)).count();
+        self.counts.pending.store(pending as u64, Ordering::Relaxed);
+        self.told.shipped.send_replace(done);
         let now = Instant::now();
         let order = |(ulid, begin_ms): (Ulid, i64)| {
             let tried = self.tried.get(&ulid);
@@ -295,7 +342,7 @@ impl Shipping {
                 self.uploaded.insert(ulid);
                 self.succeeded();
                 self.write_uploaded().await;
-                self.tell_shipped.send_if_modified(|shipped| shipped.insert(ulid));
+                self.told.shipped.send_if_modified(|shipped| shipped.insert(ulid));
                 Ok(())
             }
             Err(UploadFault::Local(fault)) => {
@@ -303,7 +350,10 @@ impl Shipping {
                 Ok(())
             }
             Err(fault @ (UploadFault::Bucket(_) | UploadFault::Panicked)) => {
-                self.tried.entry(ulid).or_default().failures += 1;
+                let tried = self.tried.entry(ulid).or_default();
+                // It could be read.
+                (tried.damages, tried.damaged_until) = (0, None);
+                tried.failures += 1;
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 warn_limited!(block = %ulid, bucket = self.bucket_name, %fault, "a block can't be uploaded; it is tried again");
                 Err(())
@@ -334,7 +384,10 @@ impl Shipping {
         let tried = self.tried.entry(ulid).or_default();
         let is_due = tried.damaged_until.is_none_or(|until| until <= Instant::now());
         if is_due {
-            tried.damaged_until = Some(Instant::now() + self.limits.damaged_again);
+            // Longer each time: all of it is read again.
+            let again = self.limits.damaged_again.saturating_mul(1 << tried.damages.min(DAMAGED_DOUBLED_MAX));
+            tried.damages += 1;
+            tried.damaged_until = Some(Instant::now() + again);
             self.counts.failures.fetch_add(1, Ordering::Relaxed);
             warn_limited!(block = %ulid, %fault, "a block is damaged or can't be read, and isn't uploaded");
         }
@@ -342,8 +395,10 @@ impl Shipping {
     }
 
     fn count_damaged(&self) {
-        let damaged = self.tried.values().filter(|tried| tried.damaged_until.is_some()).count();
-        self.counts.damaged.store(damaged as u64, Ordering::Relaxed);
+        let is_damaged = |(ulid, tried): (&Ulid, &Tried)| tried.damaged_until.map(|_until| *ulid);
+        let damaged: BTreeSet<Ulid> = self.tried.iter().filter_map(is_damaged).collect();
+        self.counts.damaged.store(damaged.len() as u64, Ordering::Relaxed);
+        self.told.set_aside.send_replace(damaged);
     }
 
     async fn write_uploaded(&self) {

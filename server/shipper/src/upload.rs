@@ -1,5 +1,6 @@
-//! Uploads one block: its files of chunks, its index, and then, once the bucket tells that it has all of them as large
-//! as they are here, its `meta.json`. Before that nobody takes what is there for a block.
+//! Uploads one block, once its checksums are compared: its files of chunks, its index, and then, once the bucket tells
+//! that it has all of them as large as they are here, its `meta.json`, which is read back. Before that nobody takes what
+//! is there for a block. What says that it has a block and has another one, or none, isn't believed.
 //!
 //! Holds one part of a file at a time. What was uploaded is remembered for the next try of the same process; another
 //! process begins anew.
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use object_store::path::Path;
 
 use crate::blocks::{FileReader, LocalBlock, LocalFault, LocalFile};
-use crate::bucket::{Bucket, BucketFault, Found, Parts};
+use crate::bucket::{Bucket, BucketFault, Parts};
 use crate::counts::Counts;
 use crate::meta;
 use crate::pace::Pace;
@@ -45,15 +46,29 @@ pub(crate) enum Uploaded {
     Before,
 }
 
-/// Files of a block that the bucket took.
+/// How far a block has come.
 #[derive(Debug, Default)]
-pub(crate) struct Progress(BTreeSet<String>);
+pub(crate) struct Progress {
+    /// Its checksums were right.
+    is_compared: bool,
+    /// Files that the bucket took.
+    files: BTreeSet<String>,
+}
+
+/// Of a block's files, so much is compared with its checksums at a time ...
+const COMPARED_STEP_BYTES: u64 = 1 << 20;
+/// ... and in a second, on the mean: the log writes to the same disk.
+pub(crate) const COMPARED_BYTES_PER_S: u64 = 32 << 20;
+/// `meta.json` of a block as it stands in a bucket: its files and labels are some KiB.
+const META_BYTES_MAX: usize = 1 << 20;
 
 /// What uploads blocks.
 #[derive(Debug)]
 pub(crate) struct Uploader {
     pub(crate) bucket: Bucket,
     pub(crate) pace: Pace,
+    /// Of comparing checksums.
+    pub(crate) compared: Pace,
     pub(crate) labels: Arc<BTreeMap<String, String>>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) part_bytes: usize,
@@ -70,37 +85,66 @@ impl Uploader {
         now_ms: i64,
     ) -> Result<Uploaded, UploadFault> {
         let meta_path = object_path(&block, "meta.json");
-        if self.bucket.size(&meta_path).await?.is_some() {
+        if self.is_there(&block, &meta_path).await? {
             return Ok(Uploaded::Before);
         }
         let Some(meta) = meta::with_thanos(&block.meta_json, &self.labels, &block.files, now_ms) else {
             return Err(LocalFault::Damaged("its meta.json is no JSON object".to_owned()).into());
         };
         let block = Arc::new(block);
+        if !progress.is_compared {
+            self.compare(&block).await?;
+            progress.is_compared = true;
+        }
         for file in &block.files {
-            if !progress.0.contains(&file.name) {
+            if !progress.files.contains(&file.name) {
                 self.file(&block, file).await?;
-                progress.0.insert(file.name.clone());
+                progress.files.insert(file.name.clone());
             }
         }
         for file in &block.files {
-            let checked = self.check(&object_path(&block, &file.name), file.bytes).await;
+            let checked = self.bucket.check_size(&object_path(&block, &file.name), file.bytes).await;
             if matches!(checked, Err(BucketFault::Wrong { .. })) {
-                progress.0.remove(&file.name);
+                progress.files.remove(&file.name);
             }
             checked?;
         }
-        let bytes = meta.len() as u64;
-        self.put(&meta_path, meta.into()).await?;
-        self.check(&meta_path, bytes).await?;
+        let meta = Bytes::from(meta);
+        self.put(&meta_path, meta.clone()).await?;
+        self.check_meta(&meta_path, &meta).await?;
         Ok(Uploaded::Now)
     }
 
-    /// Whether the bucket has what it took.
-    async fn check(&self, path: &Path, wanted: u64) -> Result<(), BucketFault> {
-        match self.bucket.size(path).await? {
-            Some(found) if found == wanted => Ok(()),
-            found => Err(BucketFault::Wrong { path: path.clone(), found: Found(found), wanted }),
+    /// Whether the bucket has a block, all of its files included. What it gives out in place of one is a fault.
+    async fn is_there(&self, block: &LocalBlock, meta_path: &Path) -> Result<bool, BucketFault> {
+        let Some(found) = self.bucket.read(meta_path, META_BYTES_MAX).await? else { return Ok(false) };
+        if !meta::is_of(&found, block.ulid) {
+            return Err(self.bucket.foreign(meta_path, "it is no meta.json of this block"));
+        }
+        for file in &block.files {
+            self.bucket.check_size(&object_path(block, &file.name), file.bytes).await?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the bucket gives out what it took.
+    async fn check_meta(&self, path: &Path, uploaded: &Bytes) -> Result<(), BucketFault> {
+        match self.bucket.read(path, uploaded.len()).await? {
+            Some(found) if found == *uploaded => Ok(()),
+            Some(_other) => Err(self.bucket.foreign(path, "it isn't what was uploaded a moment ago")),
+            None => self.bucket.check_size(path, uploaded.len() as u64).await,
+        }
+    }
+
+    /// Compares the checksums of a block's files with what is read, at a pace that leaves the disk to others.
+    async fn compare(&mut self, block: &Arc<LocalBlock>) -> Result<(), LocalFault> {
+        let of_block = Arc::clone(block);
+        let mut checksums = on_disk(move || of_block.checksums()).await?;
+        loop {
+            let (read, rest) = on_disk(move || (checksums.step(COMPARED_STEP_BYTES), checksums)).await;
+            let Some(bytes) = read? else { return Ok(()) };
+            checksums = rest;
+            self.compared.pass(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
         }
     }
 

@@ -1,11 +1,12 @@
 //! Reading the files, and noting what each was like when it was read: whether one has changed since is told by that.
-#![expect(clippy::disallowed_methods, reason = "before executors start, and on a thread of its own")]
 
 use std::collections::BTreeMap;
-use std::fs::{File, metadata};
-use std::io::{self, Read};
+use std::fs::metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use silverback_host::read_named_text;
 
 use super::fault::AccessFault;
 
@@ -27,13 +28,10 @@ impl Reading {
         // Before it is read: what is written meanwhile is another state.
         self.stamps.insert(path.to_owned(), stamp(path));
         let unreadable = |error: io::Error| AccessFault::new(path, format!("it can't be read: {error}"));
-        let mut text = String::new();
-        let file = File::open(path).map_err(unreadable)?;
-        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
-        match text.len() as u64 > FILE_BYTES_MAX {
-            true => Err(AccessFault::new(path, "it is larger than 1 MiB")),
-            false => Ok(text),
-        }
+        read_named_text(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => AccessFault::new(path, "it is larger than 1 MiB"),
+            _other => unreadable(error),
+        })
     }
 
     /// The same files as they are now.

@@ -118,6 +118,10 @@ pub(crate) static ROUTES: &[Route] = &[
     },
     Route {
         kind: Kind::Action,
+        ..route("/api/v1/admin/tsdb/clean_tombstones", Target::Question(Question::CleanTombstones), ADMIN)
+    },
+    Route {
+        kind: Kind::Action,
         ..route("/api/v1/admin/tsdb/snapshot", Target::Question(Question::Snapshot), ADMIN)
     },
     route("/metrics", Target::Page(Page::Metrics), METRICS),
@@ -176,7 +180,7 @@ mod tests {
         check("/api/v1/status/active_queries/0-1", Some("0-1"));
         check("/api/v1/import/prometheus/metrics/job/a", Some("job/a"));
         check("/api/v1/status/active_queries", Some(""));
-        check("/api/v1/admin/tsdb/clean_tombstones", None);
+        check("/api/v1/admin/tsdb/of_no_route", None);
     }
 
     #[test]

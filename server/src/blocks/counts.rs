@@ -41,6 +41,8 @@ counters! {
 pub enum CutOf {
     /// A range's samples.
     Range,
+    /// Those of a range that isn't over.
+    SoFar,
     /// Samples that came after their range was cut.
     Late,
 }
@@ -63,6 +65,7 @@ impl BlockCounts {
         self.cut_bytes.fetch_add(bytes, Ordering::Relaxed);
         match of {
             CutOf::Range => self.note_cut_end(end_ms),
+            CutOf::SoFar => {}
             CutOf::Late => _ = self.late.fetch_add(1, Ordering::Relaxed),
         }
     }

@@ -209,7 +209,7 @@ mod tests {
             (found.begin_ms, found.end_ms, found.bytes),
             (7_200_000, 7_200_009, META.len() as u64 + 6)
         );
-        assert_eq!(found.cut, Some(Cut { begin_ms: 7_200_000, held: vec![1, 2] }));
+        assert_eq!(found.cut, Some(Cut { begin_ms: 7_200_000, held: vec![1, 2], is_so_far: false }));
         assert!(listed.damaged[&damaged].contains("meta.json"), "{listed:?}");
         assert_eq!(listed.on_disk(), BlocksOnDisk { blocks: 1, bytes: META.len() as u64 + 6, damaged: 1 });
         // Known ones aren't read again; those that are gone are.

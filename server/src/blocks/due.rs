@@ -19,6 +19,11 @@ impl Range {
         Self(at_ms.div_euclid(CHUNK_RANGE_MS))
     }
 
+    /// Those of all times from one to another, both included.
+    pub fn between(oldest_ms: i64, newest_ms: i64) -> impl Iterator<Item = Self> {
+        (Self::of(oldest_ms).0..=Self::of(newest_ms).0).map(Self)
+    }
+
     /// Its first ms.
     pub const fn begin_ms(self) -> i64 {
         self.0.saturating_mul(CHUNK_RANGE_MS)

@@ -1,11 +1,10 @@
 //! The YAML file: one flat mapping of option names to values.
-#![expect(clippy::disallowed_methods, reason = "the configuration is read before executors start")]
 
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_yaml_ng::{Mapping, Value};
+use silverback_host::read_named_text;
 
 use super::fault::{Fault, Problem};
 use super::layer::{self, Given, NO_SELF_SCRAPE, Origin, find, nearest};
@@ -25,14 +24,10 @@ pub(super) fn read(path: &Path) -> Vec<Result<Given, Fault>> {
 fn read_text(path: &Path) -> Result<String, Problem> {
     let readable = "allowed: a YAML file that this process may read";
     let refused = |error: std::io::Error| Problem::new(format!("it can't be read: {error}"), readable);
-    // Of a device or a pipe no length is known beforehand.
-    let mut text = String::new();
-    let file = File::open(path).map_err(refused)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(refused)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(Problem::new("it is larger than 1MiB", readable)),
-        false => Ok(text),
-    }
+    read_named_text(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => Problem::new("it is larger than 1MiB", readable),
+        _other => refused(error),
+    })
 }
 
 fn parse(path: &Path, text: &str) -> Vec<Result<Given, Fault>> {

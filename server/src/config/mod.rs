@@ -55,6 +55,15 @@ pub enum BlocksMode {
     Off,
 }
 
+/// Whether a node that is told to end leaves nothing behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShipOnShutdown {
+    /// What is in memory is cut to blocks, and these are uploaded.
+    On,
+    /// What is in memory is for the next start.
+    Off,
+}
+
 /// What the admin API takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminAccess {

@@ -16,7 +16,7 @@ use super::value::{
 };
 use super::{
     AdminAccess, AllowedHosts, BlocksMode, ExternalLabels, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms,
-    RebalanceMode, ShardCount,
+    RebalanceMode, ShardCount, ShipOnShutdown,
 };
 use silverback_model::gorilla::FloatEncoding;
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
@@ -250,6 +250,12 @@ options! {
         objstore_config_file: Option<PathBuf> = None, "objstore-config-file" FILE One(FILE);
         /// Bytes a second that are uploaded at the most, on the mean. `unlimited`: no such limit
         ship_bandwidth: Option<NonZeroU64> = None, "ship-bandwidth" SIZE One(BANDWIDTH);
+        /// Before the node ends after SIGTERM, what is in memory is cut to blocks and all blocks are uploaded, for as long
+        /// as the shutdown timeout again. What that is too short for is there for the next start. Takes blocks=on and a
+        /// bucket
+        ship_on_shutdown: ShipOnShutdown = ShipOnShutdown::Off, "ship-on-shutdown" MODE One(
+            words!("is neither on nor off": ShipOnShutdown { On = "on", Off = "off" })
+        );
     }
     "Timeouts" {
         /// How long the body of a write may take to arrive, and a read to begin its answer

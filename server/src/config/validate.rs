@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fault::Problem;
 use super::value::{show_duration, show_size};
-use super::{BlocksMode, Config};
+use super::{BlocksMode, Config, ShipOnShutdown};
 
 /// A relation that doesn't hold.
 pub(super) struct BrokenRelation {
@@ -59,6 +59,7 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
         .chain(shared_addresses(config))
         .chain(shared_names(config))
         .chain(unlabelled_blocks(config))
+        .chain(nothing_to_ship(config))
         .collect()
 }
 
@@ -104,6 +105,24 @@ fn unlabelled_blocks(config: &Config) -> Option<BrokenRelation> {
             "set what tells this node's series from all others in the bucket, such as \
              --external-labels=cluster=eu-1 and --replica-label=replica",
         ),
+    })
+}
+
+/// Nothing would be cut, or nobody take it.
+fn nothing_to_ship(config: &Config) -> impl Iterator<Item = BrokenRelation> {
+    let is_on = config.ship_on_shutdown == ShipOnShutdown::On;
+    let wanted = [
+        ("blocks", config.blocks == BlocksMode::On, "no blocks are cut", "set --blocks=on"),
+        (
+            "objstore-config-file",
+            config.objstore_config_file.is_some(),
+            "no bucket is given",
+            "set --objstore-config-file=FILE",
+        ),
+    ];
+    wanted.into_iter().filter(move |(_, is_set, ..)| is_on && !is_set).map(|(option, _, wrong, allowed)| {
+        let wrong = format!("what is in memory is to be shipped at the end, and {wrong}");
+        BrokenRelation { options: ["ship-on-shutdown", option], problem: Problem::new(wrong, allowed) }
     })
 }
 

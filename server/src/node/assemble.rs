@@ -19,7 +19,7 @@ use crate::api::query::http_api::promql;
 use crate::api::query::local_blocks::LocalBlocks;
 use crate::api::query::snapshot::Snapshots;
 use crate::blocks::Blocks;
-use crate::config::{BlocksMode, Config};
+use crate::config::{BlocksMode, Config, ShipOnShutdown};
 use crate::migration::{Migrations, Turn};
 use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
@@ -38,7 +38,7 @@ use silverback_model::limits::MemoryPlan;
 use silverback_model::{SeriesIdHasher, ShardId};
 use silverback_runtime as runtime;
 use silverback_runtime::{
-    BoundAddress, Delivery, Encryption, Executor, LaneReceivers, LaneSenders, SideThread, Slicer,
+    BoundAddress, Delivery, Encryption, Executor, LaneReceivers, LaneSenders, Shutdown, SideThread, Slicer,
 };
 use silverback_shipper::Shipper;
 use silverback_storage::message::{AcceptorCounts, CoreStats, ShardReply, ShardStats};
@@ -223,10 +223,15 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     // From now on, so that it tells of itself; it takes writes once its log is open.
     let of_worker = (Rc::clone(&shard), Rc::clone(&reads));
     start_worker(&handlers, of_worker, Rc::clone(&inbox), log.clone(), host);
-    watchdog::start(core, Rc::clone(&inbox));
+    watchdog::start(Rc::clone(&core), Rc::clone(&inbox));
     memory::start(&shared, index, &handlers, (Rc::clone(&shard), Rc::clone(&reads)));
-    let recovered = start_recovery(&shared, &handlers, index, (shard, reads), log.clone());
+    let keeper = KeeperPlace::default();
+    let (of_shard, of_keeper) = ((shard, reads), Rc::clone(&keeper));
+    let recovered = start_recovery(&shared, &handlers, index, (of_shard, of_keeper), log.clone());
     let accepted = accept(&shared, handlers, &encryption).await;
+    if let Some(keeper) = keeper.take() {
+        ship_what_is_left(&shared, &core, keeper).await;
+    }
     drain(&shared).await;
     inbox.close();
     if let Some(Err(error)) = recovered.take() {
@@ -246,12 +251,15 @@ fn migrate(migrations: Migrations, slicer: Slicer) -> Migrate {
 /// What a recovery came to, once it has ended.
 type Recovered = Rc<Cell<Option<Result<(), RecoveryError>>>>;
 
+/// Who has blocks cut, on the core that has them cut, once its shard has its data back.
+type KeeperPlace = Rc<Cell<Option<blocks::KeeperEnd>>>;
+
 /// Gets the shard's data back, and then starts what needs it. A failure ends the node.
 fn start_recovery(
     shared: &Arc<Shared>,
     handlers: &Handlers,
     index: usize,
-    (shard, reads): (Rc<RefCell<Shard>>, Rc<Reads>),
+    ((shard, reads), keeper): ((Rc<RefCell<Shard>>, Rc<Reads>), KeeperPlace),
     log: DiskLog,
 ) -> Recovered {
     let recovered = Recovered::default();
@@ -279,7 +287,7 @@ fn start_recovery(
                 }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
                 if index == 0 {
-                    blocks::start(reader, Rc::clone(&shard), shared.data_dir.identity.seed);
+                    keeper.set(blocks::start(reader, Rc::clone(&shard), shared.data_dir.identity.seed));
                 }
                 upkeep::start(&core, shard, reads, log, checkpoints);
                 if index == 0 {
@@ -301,6 +309,30 @@ fn start_recovery(
         }
     });
     recovered
+}
+
+/// Has what is in memory cut to blocks and uploaded, where the node is to leave nothing behind. All cores still answer
+/// each other: this one hasn't come to its end.
+async fn ship_what_is_left(shared: &Shared, core: &Rc<Core>, keeper: blocks::KeeperEnd) {
+    let Some(shipper) = &shared.facts.shipper else { return };
+    let is_whole = shared.facts.restored.count() == shared.cores();
+    if shared.config.ship_on_shutdown == ShipOnShutdown::Off || !is_whole {
+        return;
+    }
+    // From here on nothing comes in.
+    shared.drained.reached(shared.cores() - 1).await;
+    let core = Core {
+        router: Rc::clone(&core.router),
+        clock: core.clock.clone(),
+        config: Arc::clone(&core.config),
+        node: Arc::clone(&core.node),
+        // Blocks aren't cut on a node that is told to end: they are begun again at the next start.
+        shutdown: Shutdown::new(),
+        slicer: core.slicer.clone(),
+        counts: Cell::default(),
+    };
+    let reader = Rc::new(Reader::new(Rc::new(core), Arc::clone(&shared.compiler)));
+    blocks::ship_what_is_left(keeper, reader, shipper, shared.config.shutdown_timeout).await;
 }
 
 /// Lets what waits for the disk get there.

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crate::access::{Access, AccessFault, Sources};
 use crate::api::admission::Door;
-use crate::config::Config;
+use crate::config::{Config, ShipOnShutdown};
 use crate::node::data_dir::{DataDir, DataDirError};
 use crate::placement::topology::Malformed;
 use crate::placement::{self, Plan, Topology, TopologyError};
@@ -118,8 +118,9 @@ pub fn run(config: Config) -> Result<(), NodeError> {
     let shutdown = Shutdown::new();
     let hangups = Hangups::default();
     signals::request_on_signal(shutdown.clone(), hangups.clone()).map_err(NodeError::Signals)?;
-    // Requests in flight may take the time limit, and then the log.
-    let limit = 2 * config.shutdown_timeout + END_MARGIN;
+    // Requests in flight may take the time limit, what is shipped at the end, and then the log.
+    let shipping = u32::from(config.ship_on_shutdown == ShipOnShutdown::On);
+    let limit = (2 + shipping) * config.shutdown_timeout + END_MARGIN;
     signals::end_within(&shutdown, limit).map_err(NodeError::Signals)?;
     run_hearing(config, &shutdown, hangups, |_| {})
 }

@@ -18,6 +18,7 @@ pub struct Home {
     program: PathBuf,
     place: Directory,
     data_dir: PathBuf,
+    shutdown_timeout: &'static str,
 }
 
 impl Home {
@@ -26,12 +27,17 @@ impl Home {
         let place = Directory::new(parent, &format!("crash-{name}"));
         let data_dir = place.path().join("data");
         fs::create_dir_all(&data_dir).unwrap();
-        Self { program: program.into(), place, data_dir }
+        Self { program: program.into(), place, data_dir, shutdown_timeout: "2s" }
     }
 
     /// Has the data directory elsewhere from now on.
     pub fn move_data_dir(&mut self, data_dir: PathBuf) {
         self.data_dir = data_dir;
+    }
+
+    /// Gives nodes more time to end from now on, or less.
+    pub fn set_shutdown_timeout(&mut self, limit: &'static str) {
+        self.shutdown_timeout = limit;
     }
 
     /// The data directory.
@@ -52,7 +58,8 @@ impl Home {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().args(["--listen", "127.0.0.1:0", "--no-self-scrape"]);
-        command.arg("--data-dir").arg(self.data_dir()).args(["--shutdown-timeout", "2s"]).args(arguments);
+        command.arg("--data-dir").arg(self.data_dir()).args(["--shutdown-timeout", self.shutdown_timeout]);
+        command.args(arguments);
         command
     }
 
@@ -161,6 +168,13 @@ impl NodeProcess {
     pub fn stop(mut self) {
         self.tell_to_end();
         assert_eq!(self.wait().code(), Some(0), "{}", self.told());
+    }
+
+    /// The same: all that it told.
+    pub fn stop_told(mut self) -> String {
+        self.tell_to_end();
+        assert_eq!(self.wait().code(), Some(0), "{}", self.told());
+        self.told()
     }
 
     fn tell_to_end(&self) {

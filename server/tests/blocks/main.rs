@@ -1,6 +1,7 @@
 //! Ranges of two hours that a node cuts to blocks: what is in them, when they come and go, and what a crash leaves.
 
 mod beyond;
+mod cleaned;
 mod cut;
 mod deletes;
 mod disk;

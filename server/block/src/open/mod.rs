@@ -20,6 +20,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 pub use cache::{BlockCache, CacheCounts};
+pub(crate) use tables::{TABLE, entry_at};
 
 use self::cache::{Entry as Kept, Key, Part};
 use self::file::PagedFile;

@@ -23,7 +23,7 @@ const ENTRY_BYTES_USUAL: usize = 4 << 10;
 /// ... and at the most.
 const ENTRY_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX as usize + 4 * VARINT_BYTES_MAX;
 const SYMBOLS: &str = "the symbols";
-const TABLE: &str = "the table of postings";
+pub const TABLE: &str = "the table of postings";
 
 /// The tables of an index.
 #[derive(Debug, Default)]
@@ -55,11 +55,11 @@ pub(super) struct Name {
 }
 
 /// An entry of the table of postings.
-pub(super) struct PostingsEntry<'a> {
-    pub(super) name: &'a str,
-    pub(super) value: &'a str,
+pub struct PostingsEntry<'a> {
+    pub name: &'a str,
+    pub value: &'a str,
     /// Where its list begins in the index.
-    pub(super) list: u64,
+    pub list: u64,
 }
 
 impl Tables {
@@ -216,7 +216,7 @@ fn check_text(bytes: u64, at: u64) -> Result<(), Misread> {
 }
 
 /// The entry at a place of the table of postings, and where the next one begins.
-fn entry_at(window: &mut Window, at: u64, end: u64) -> Result<(PostingsEntry<'_>, u64), BlockFault> {
+pub fn entry_at(window: &mut Window, at: u64, end: u64) -> Result<(PostingsEntry<'_>, u64), BlockFault> {
     let path = window.path().to_owned();
     let left = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
     let len = entry_len(window.at_most(at, ENTRY_BYTES_USUAL.min(left))?, at, left);

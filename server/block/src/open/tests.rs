@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use proptest::prelude::*;
 
 use super::*;
+use crate::checksums::ChecksumPass;
 use crate::reader::Block;
 use crate::write::tests::{RANGE_MS, float_encodings, postings, sources, write_all, written};
 
@@ -159,10 +160,34 @@ fn check_damaged(name: &str, damage: impl Fn(&[u8]) -> Vec<Vec<u8>>) {
     for (number, bytes) in damage(&whole).into_iter().enumerate() {
         std::fs::write(&path, bytes).unwrap();
         // What nothing depends on, as the padding between series, may be anything.
-        if let Ok(found) = read_all(&dir, &cache) {
-            assert_eq!(found, expect, "{name}: damage {number} was not found");
+        match read_all(&dir, &cache) {
+            Ok(found) => assert_eq!(found, expect, "{name}: damage {number} was not found"),
+            Err(fault) if name != "tombstones" => {
+                assert!(pass(&dir, u64::MAX).is_err(), "{name}: the checksums are right, and yet {fault}");
+            }
+            Err(_of_tombstones) => {}
         }
     }
+}
+
+/// Compares all checksums, in steps of so many bytes. How many steps it took.
+fn pass(dir: &Path, step_bytes: u64) -> Result<usize, BlockFault> {
+    let mut pass = ChecksumPass::open(dir)?;
+    let mut steps = 0;
+    while pass.step(step_bytes)?.is_some() {
+        steps += 1;
+    }
+    Ok(steps)
+}
+
+#[test]
+fn checksums_of_a_whole_block_are_compared_in_steps_of_any_size() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = written(parent.path());
+    assert_eq!(pass(&dir, u64::MAX).unwrap(), 0);
+    let in_steps = pass(&dir, 1).unwrap();
+    let bytes = std::fs::metadata(dir.join("index")).unwrap().len();
+    assert!(in_steps as u64 > bytes / 64, "{in_steps} steps for {bytes} bytes");
 }
 
 const FILES: [&str; 3] = ["index", "chunks/000001", "tombstones"];

@@ -6,7 +6,7 @@ use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, unopened};
+use super::{ConfigFault, Environment, Opened, given_by, unopened};
 
 const ENDPOINT: &str = "blob.core.windows.net";
 
@@ -62,7 +62,7 @@ pub(super) fn open(
             builder.with_client_secret_authorization(id, secret.reveal(), tenant)
         }
         (None, None, (None, None, None)) => {
-            let given = OF_ENVIRONMENT.into_iter().filter_map(|(name, key)| Some((key, environment(name)?)));
+            let given = given_by(environment, OF_ENVIRONMENT)?.into_iter();
             given.fold(builder, |builder, (key, value)| builder.with_config(key, value))
         }
         _some => {

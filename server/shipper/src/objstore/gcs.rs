@@ -6,7 +6,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, unopened};
+use super::{ConfigFault, Environment, Opened, check_named, unopened};
 
 /// Opens it. Credentials: the service account that stands in the file, the one in the file that
 /// `GOOGLE_APPLICATION_CREDENTIALS` names, gcloud's own, or the machine's, workload identity included.
@@ -24,6 +24,7 @@ pub(super) fn open(
         }
         builder = builder.with_service_account_key(account);
     } else if let Some(file) = environment("GOOGLE_APPLICATION_CREDENTIALS") {
+        check_named("GOOGLE_APPLICATION_CREDENTIALS", &file)?;
         builder = builder.with_application_credentials(file);
     }
     config.ignore(&["use_grpc", "grpc_conn_pool_size", "max_retries", "chunk_size_bytes"], ignored);

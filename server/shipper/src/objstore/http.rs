@@ -5,6 +5,7 @@ use std::time::Duration;
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use reqwest::tls::{Certificate, Identity};
+use silverback_host::read_named;
 
 use super::ConfigFault;
 use super::fields::Fields;
@@ -96,14 +97,7 @@ fn identity(tls: &mut Fields) -> Result<Option<Identity>, ConfigFault> {
 }
 
 fn pem_of(tls: &Fields, name: &str, file: &str) -> Result<Vec<u8>, ConfigFault> {
-    let read = || {
-        let bytes = std::fs::metadata(file)?.len();
-        if bytes > PEM_BYTES_MAX {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        std::fs::read(file)
-    };
-    read().map_err(|error| tls.wrong(name, &format!("{file}: {error}")))
+    read_named(file.as_ref(), PEM_BYTES_MAX).map_err(|error| tls.wrong(name, &format!("{file}: {error}")))
 }
 
 /// Within a request a lost connection is tried again at once, a few times; what lasts longer is the shipper's.

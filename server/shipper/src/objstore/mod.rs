@@ -14,13 +14,13 @@ mod s3;
 mod tests;
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::prefix::PrefixStore;
+use silverback_host::{open_named, read_named_text};
 
 use fields::Fields;
 pub(crate) use fields::Secret;
@@ -69,7 +69,8 @@ impl fmt::Debug for BucketConfig {
 impl BucketConfig {
     /// Reads the file, and the files that it names. Blocks on the disk.
     pub fn read(path: &Path) -> Result<Self, ConfigFault> {
-        let text = read_file(path).map_err(|error| ConfigFault::new(error.to_string()))?;
+        let text =
+            read_named_text(path, FILE_BYTES_MAX).map_err(|error| ConfigFault::new(error.to_string()))?;
         Self::parse(&text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
@@ -102,14 +103,31 @@ impl BucketConfig {
     }
 }
 
-fn read_file(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        let told = format!("the file is larger than {FILE_BYTES_MAX} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, told));
+/// A file that the provider's library reads by itself, as the environment names it: what is no regular file would hold it
+/// up. One that isn't there may come.
+fn check_named(name: &str, file: &str) -> Result<(), ConfigFault> {
+    match open_named(file.as_ref()) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            Err(ConfigFault::new(format!("{name}: {file}: {error}")))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
-    Ok(text)
+}
+
+/// What the environment gives of these, by their names.
+fn given_by<K>(
+    environment: Environment<'_>,
+    names: impl IntoIterator<Item = (&'static str, K)>,
+) -> Result<Vec<(K, String)>, ConfigFault> {
+    let mut given = Vec::new();
+    for (name, key) in names {
+        let Some(value) = environment(name) else { continue };
+        if name.ends_with("_FILE") {
+            check_named(name, &value)?;
+        }
+        given.push((key, value));
+    }
+    Ok(given)
 }
 
 /// As Thanos takes it: slashes at either end say nothing.

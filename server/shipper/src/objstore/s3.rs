@@ -6,7 +6,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, Secret, unopened};
+use super::{ConfigFault, Environment, Opened, Secret, given_by, unopened};
 
 /// Those of Thanos that say how its own client is to work.
 const IGNORED: [&str; 6] =
@@ -133,7 +133,7 @@ fn credentials(
             Ok(token.iter().fold(builder, |builder, token| builder.with_token(reveal(token))))
         }
         (None, None) => {
-            let given = OF_ENVIRONMENT.into_iter().filter_map(|(name, key)| Some((key, environment(name)?)));
+            let given = given_by(environment, OF_ENVIRONMENT)?.into_iter();
             Ok(given.fold(builder, |builder, (key, value)| builder.with_config(key, value)))
         }
         _one => Err(config.wrong("access_key", "it and secret_key are set together, or neither is")),

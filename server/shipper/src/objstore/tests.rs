@@ -221,6 +221,28 @@ fn credentials_come_from_the_environment_where_the_file_has_none() {
 }
 
 #[test]
+fn what_the_environment_names_is_a_regular_file_or_not_there_yet() {
+    let s3 = "type: S3\nconfig: {bucket: b, endpoint: localhost:9000}\n";
+    let gcs = "type: GCS\nconfig: {bucket: b}\n";
+    let azure = "type: AZURE\nconfig: {storage_account: a, container: c}\n";
+    for (text, variable) in [
+        (s3, "AWS_WEB_IDENTITY_TOKEN_FILE"),
+        (gcs, "GOOGLE_APPLICATION_CREDENTIALS"),
+        (azure, "AZURE_FEDERATED_TOKEN_FILE"),
+    ] {
+        let environment = |name: &str| (name == variable).then(|| "/dev/zero".to_owned());
+        let fault = BucketConfig::parse(text, &environment).unwrap_err().to_string();
+        assert_eq!(fault, format!("{variable}: /dev/zero: it is a device, not a regular file"));
+    }
+    let environment = |name: &str| match name {
+        "AWS_WEB_IDENTITY_TOKEN_FILE" => Some("/nowhere/token".to_owned()),
+        "AWS_ROLE_ARN" => Some("arn:aws:iam::1:role/a".to_owned()),
+        _other => None,
+    };
+    BucketConfig::parse(s3, &environment).unwrap();
+}
+
+#[test]
 fn aws_has_a_host_for_each_bucket_and_a_region_in_its_name() {
     let check = |endpoint: &str, more: &str, url: &str, region: &str| {
         let text = format!(

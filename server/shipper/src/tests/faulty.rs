@@ -26,13 +26,15 @@ pub(super) enum Fault {
     Stalled,
     /// Nothing is done, and the answer says that it is.
     Lied,
+    /// It is done; what is read is something else.
+    Mangled,
     /// A bug in what asks.
     Panicked,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Refused, Self::Unanswered, Self::Stalled, Self::Lied, Self::Panicked];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Refused, Self::Unanswered, Self::Stalled, Self::Lied, Self::Mangled, Self::Panicked];
 }
 
 /// The bucket.
@@ -60,7 +62,7 @@ impl Faulty {
     async fn attempt<T>(&self, lied: Option<T>, done: impl Future<Output = Result<T>>) -> Result<T> {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let answer = match self.at.is_none_or(|at| number == at).then_some(self.fault) {
-            None => done.await,
+            None | Some(Fault::Mangled) => done.await,
             Some(Fault::Refused) => Err(refusal()),
             Some(Fault::Unanswered) => done.await.and_then(|_lost| Err(refusal())),
             Some(Fault::Stalled) => std::future::pending().await,
@@ -141,6 +143,12 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_now = self.at.is_none_or(|at| at == self.asked.load(Ordering::Relaxed));
+        if self.fault == Fault::Mangled && is_now && !options.head {
+            let (portal, page) = (InMemory::new(), Path::from("page"));
+            portal.put(&page, PutPayload::from_static(b"<html>Welcome to our network</html>")).await?;
+            return self.attempt(None, portal.get_opts(&page, options)).await;
+        }
         self.attempt(None, self.inner.get_opts(at, options)).await
     }
 

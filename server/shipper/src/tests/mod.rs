@@ -139,7 +139,7 @@ fn what_is_shipped_is_remembered_and_a_lost_or_damaged_memory_asks_the_bucket() 
         fs::write(&memory, text).unwrap();
         let asked = store.asked.load(Ordering::Relaxed);
         assert_eq!(ship(), 0, "{text:?}");
-        assert_eq!(store.asked.load(Ordering::Relaxed), asked + 1, "one question to the bucket");
+        assert_eq!(store.asked.load(Ordering::Relaxed), asked + 3, "a question to the bucket for each file");
         assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::from([ulid]), "and a new file");
     }
 }
@@ -190,6 +190,69 @@ fn damaged_blocks_are_counted_and_keep_no_other_waiting() {
     (3..=6).for_each(|number| fs::remove_dir_all(blocks.block(Ulid::from_parts(number, 0))).unwrap());
     eventually("it is", || shipper.is_shipped(mended));
     eventually("one is left", || count(&shipper.counts().damaged) == 1);
+}
+
+#[test]
+fn a_block_with_a_bit_turned_over_is_never_uploaded_and_not_pending() {
+    let blocks = Blocks::new();
+    let turn = |ulid: Ulid, file: &str, place: &dyn Fn(usize) -> usize| {
+        let path = blocks.block(ulid).join(file);
+        let mut bytes = fs::read(&path).unwrap();
+        let place = place(bytes.len());
+        bytes[place] ^= 4;
+        fs::write(&path, &bytes).unwrap();
+    };
+    let [of_chunk, of_postings] = [1, 2].map(|number| blocks.write(number));
+    turn(of_chunk, "chunks/000001", &|len| len - 6);
+    // Behind the table of postings are its checksum and the table of contents.
+    turn(of_postings, "index", &|len| len - 60);
+    let good = blocks.write(3);
+    let store = whole();
+    let shipper = start(blocks.path(), store.clone());
+    let counts = shipper.counts();
+    eventually("the good one is shipped", || shipper.is_shipped(good));
+    eventually("the others are set aside", || count(&counts.damaged) == 2 && count(&counts.pending) == 0);
+    let failures = count(&counts.failures);
+    eventually("they are looked at again", || count(&counts.failures) >= failures + 2);
+    assert_eq!((count(&counts.damaged), count(&counts.pending)), (2, 0));
+    assert_eq!(names(&store), Blocks::objects_of(good));
+    assert!(![of_chunk, of_postings].into_iter().any(|ulid| shipper.is_shipped(ulid)));
+    turn(of_chunk, "chunks/000001", &|len| len - 6);
+    eventually("it is mended, and shipped", || shipper.is_shipped(of_chunk));
+    eventually("one is left", || count(&counts.damaged) == 1);
+}
+
+#[test]
+fn what_gives_out_something_else_than_it_was_given_has_no_block() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    let store = Faulty::new(None, Fault::Mangled);
+    let shipper = start(blocks.path(), store.clone());
+    let counts = shipper.counts();
+    eventually("it is tried again and again", || count(&counts.failures) > 2);
+    assert!(!shipper.is_shipped(ulid) && time_ms(&counts.failing_since_ms) > 0);
+    assert_eq!((count(&counts.uploads), count(&counts.pending)), (0, 1));
+    assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::new());
+    assert!(shipper.stop(PATIENCE));
+}
+
+#[test]
+fn a_meta_json_in_the_bucket_without_its_block_does_not_count() {
+    let blocks = Blocks::new();
+    let ulid = blocks.write(1);
+    let meta = Path::from(format!("{ulid}/meta.json"));
+    let store = Arc::new(InMemory::new());
+    let put = |text: String| block_on(store.put(&meta, text.into())).unwrap();
+    for text in ["{}".to_owned(), format!("{{\"ulid\": \"{ulid}\", \"thanos\": {{}}}}")] {
+        put(text);
+        let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
+        eventually("it fails", || count(&shipper.counts().failures) > 1);
+        assert!(!shipper.is_shipped(ulid));
+        assert!(shipper.stop(PATIENCE));
+        block_on(store.delete(&meta)).unwrap();
+    }
+    let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
+    eventually("it is shipped", || shipper.is_shipped(ulid));
 }
 
 #[test]

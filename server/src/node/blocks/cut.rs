@@ -19,6 +19,8 @@ use silverback_storage::message::{CutReply, CutStep, HeldSamples, SeriesWanted};
 pub(super) enum Part {
     /// All of it: there is no block of it yet.
     First,
+    /// All of it that there is before the range is over.
+    SoFar,
     /// All of it again, in a block of late samples: it isn't known which came late.
     Again,
     /// The series that took late samples; so many samples the memory has of the range.
@@ -112,7 +114,7 @@ impl Keeper {
             deletions: self.blocks.deletions(),
         };
         let wanted = match part {
-            Part::First | Part::Again => SeriesWanted::Chunks,
+            Part::First | Part::SoFar | Part::Again => SeriesWanted::Chunks,
             Part::Late(_) => SeriesWanted::UncutChunks,
         };
         let what = (std::iter::once(range.times_ms()), wanted);
@@ -127,6 +129,10 @@ impl Keeper {
             Part::First => {
                 tracing::info!(%ulid, series, samples, bytes, took_ms, "a range of two hours was cut to a block");
                 CutOf::Range
+            }
+            Part::SoFar => {
+                tracing::info!(%ulid, series, samples, bytes, took_ms, "a range that isn't over was cut to a block");
+                CutOf::SoFar
             }
             Part::Again | Part::Late(_) => {
                 tracing::info!(%ulid, series, samples, bytes, took_ms, "samples that came late were cut to a block");
@@ -169,12 +175,13 @@ impl BlockTarget for CutTarget<'_> {
 
     fn origin(&self, given: &HeldSamples) -> Origin {
         let (is_late, held) = match &self.place.part {
-            Part::First => (false, given),
+            Part::First | Part::SoFar => (false, given),
             Part::Again => (true, given),
             Part::Late(held) => (true, held),
         };
-        let cut = Cut { begin_ms: self.place.range.begin_ms(), held: held.0.to_vec() };
-        Origin { is_late, cut: Some(cut) }
+        let is_so_far = matches!(self.place.part, Part::SoFar);
+        let cut = Cut { begin_ms: self.place.range.begin_ms(), held: held.0.to_vec(), is_so_far };
+        Origin { is_late, cut: Some(cut), rewritten: None }
     }
 
     fn put(&mut self, block: FinishedBlock) {

@@ -19,7 +19,7 @@ const URGENT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 /// What begins so long after retention's horizon, or earlier, it is about to drop.
 const URGENT_MS: i64 = 2 * URGENT_INTERVAL.as_millis() as i64;
 /// Cores' horizons are that near to each other.
-const HORIZON_SLACK_MS: i64 = 60 * 1000;
+pub(super) const HORIZON_SLACK_MS: i64 = 60 * 1000;
 
 /// When late samples are written.
 #[derive(Debug)]

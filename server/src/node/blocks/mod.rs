@@ -4,6 +4,7 @@
 //! later and later; what stands in its way passes, or somebody is told to remove it. It waits for its turn among reads,
 //! and for their memory.
 mod cut;
+mod last;
 mod late;
 
 use std::cell::RefCell;
@@ -13,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::channel::oneshot;
 use futures::future::select;
 
 use crate::api::query::Reader;
@@ -33,10 +35,17 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// Starts it, where the node makes blocks; it ends with the executor. The shard is this core's, `seed` tells the node
-/// from others.
-pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) {
-    let Some(blocks) = reader.node.blocks.clone() else { return };
+pub(crate) use last::ship_what_is_left;
+
+/// Who has had blocks cut, given out once the node is told to end.
+#[derive(Debug)]
+pub(crate) struct KeeperEnd(oneshot::Receiver<Keeper>);
+
+/// Starts it, where the node makes blocks; it goes on until the node is told to end. The shard is this core's, `seed`
+/// tells the node from others.
+pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) -> Option<KeeperEnd> {
+    let blocks = reader.node.blocks.clone()?;
+    let (give, end) = oneshot::channel();
     if let Some(shipper) = reader.node.shipper.clone() {
         shipping::follow(&blocks, shipper);
     }
@@ -57,8 +66,10 @@ pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) {
             blocks,
             reader,
         };
-        keeper.keep().await;
+        // Nobody may want it.
+        drop(give.send(keeper.keep().await));
     });
+    Some(KeeperEnd(end))
 }
 
 /// Why a step failed.
@@ -99,7 +110,8 @@ struct Memory {
     uncut: BTreeMap<Range, Uncut>,
 }
 
-struct Keeper {
+/// What has blocks cut.
+pub(crate) struct Keeper {
     reader: Rc<Reader>,
     blocks: Arc<Blocks>,
     schedule: Schedule,
@@ -117,8 +129,14 @@ struct Keeper {
     retry: Retry,
 }
 
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("blocks", &self.blocks).finish_non_exhaustive()
+    }
+}
+
 impl Keeper {
-    async fn keep(mut self) {
+    async fn keep(mut self) -> Self {
         while !self.reader.shutdown.is_requested() {
             let wait = match self.step().await {
                 Ok(Step::Done) => {
@@ -137,6 +155,7 @@ impl Keeper {
             };
             select(pin!(sleep(wait)), pin!(self.reader.shutdown.requested())).await;
         }
+        self
     }
 
     async fn step(&mut self) -> Result<Step, StepFault> {
@@ -219,9 +238,13 @@ impl Keeper {
         done
     }
 
-    /// The blocks that this node cut, each with its range. Others' say nothing of what is in memory.
+    /// The blocks that this node cut of ranges that were over, each with its range. Others' say nothing of what is in
+    /// memory.
     fn own_blocks(&self) -> impl Iterator<Item = (Range, &LocalBlock)> {
-        let own = |block: &LocalBlock| block.cut.as_ref().map(|cut| Range::of(cut.begin_ms));
+        let own = |block: &LocalBlock| {
+            let cut = block.cut.as_ref().filter(|cut| !cut.is_so_far)?;
+            Some(Range::of(cut.begin_ms))
+        };
         self.listed.blocks.values().filter_map(move |block| Some((own(block)?, block)))
     }
 

@@ -4,6 +4,7 @@
 mod active_queries;
 mod array;
 mod build_info;
+mod clean_tombstones;
 mod delete_series;
 mod exemplars;
 mod export;
@@ -74,7 +75,9 @@ pub enum Question {
     CancelQuery,
     /// No question: samples are to go.
     DeleteSeries,
-    /// None either: all series are to be written as blocks.
+    /// None either: blocks are to be written again without what is deleted of them.
+    CleanTombstones,
+    /// Nor this: all series are to be written as blocks.
     Snapshot,
 }
 
@@ -95,7 +98,7 @@ impl Question {
             | Self::QueryRange
             | Self::FormatQuery
             | Self::ParseQuery => "GET, POST",
-            Self::DeleteSeries | Self::Snapshot => "POST, PUT",
+            Self::DeleteSeries | Self::CleanTombstones | Self::Snapshot => "POST, PUT",
             Self::CancelQuery => "DELETE",
             Self::LabelValues
             | Self::ActiveQueries
@@ -125,6 +128,9 @@ pub(crate) async fn answer<B: HttpBody>(
 ) -> NodeResponse {
     if question == Question::DeleteSeries {
         return delete_series::answer(reader, asker, request).await;
+    }
+    if question == Question::CleanTombstones {
+        return clean_tombstones::answer(reader, request.method()).await;
     }
     if matches!(question, Question::ActiveQueries | Question::CancelQuery) {
         return active_queries::answer(reader, (question, named), request.method()).await;
@@ -169,7 +175,11 @@ async fn read<B: HttpBody>(
             Question::RuntimeInfo => Ok(node_status::runtime_info(reader)),
             Question::Flags => Ok(node_status::flags(reader)),
             Question::Config => Ok(node_status::config(reader)),
-            Question::DeleteSeries | Question::Snapshot | Question::ActiveQueries | Question::CancelQuery => {
+            Question::DeleteSeries
+            | Question::CleanTombstones
+            | Question::Snapshot
+            | Question::ActiveQueries
+            | Question::CancelQuery => {
                 unreachable!("they are no reads")
             }
             Question::Export => export::respond(reader, read, &params).await,

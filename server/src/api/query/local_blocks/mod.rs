@@ -12,6 +12,7 @@ mod matching;
 mod memory;
 mod open;
 mod page;
+mod rewrite;
 mod rows;
 mod seen;
 mod series;
@@ -20,3 +21,4 @@ mod threads;
 
 pub(crate) use open::{BlockCounts, LocalBlocks};
 pub(crate) use page::{BlockBatch, BlockPages, Question};
+pub(crate) use rewrite::Place;

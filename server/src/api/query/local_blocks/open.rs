@@ -22,7 +22,9 @@ use super::deletion;
 use super::floor::{FloorFile, border_after, floor_for};
 use super::memory::{BlockMemory, Taken};
 use super::page::Question;
+use super::rewrite::{self, Halt, Place};
 use super::threads::{Stop, Threads, run_on};
+use crate::api::query::read_fault::ReadFault;
 use crate::routing::{FanoutError, Overloaded};
 use silverback_storage::message::Batch;
 
@@ -51,9 +53,12 @@ pub(crate) struct LocalBlocks {
     threads: Threads,
     /// Looks at the directory and writes the floor: reads don't keep it waiting.
     upkeep: SideThread,
+    /// Writes blocks again.
+    rewriting: SideThread,
     open: AtomicUsize,
     reads: AtomicU64,
     damaged: AtomicU64,
+    rewritten: AtomicU64,
 }
 
 /// Blocks by the names of their directories. Only threads beside the executors take the lock.
@@ -75,6 +80,8 @@ counters! {
         open: usize => Gauge "silverback_blocks_open",
         /// Blocks that were found to be damaged and are not read any more.
         damaged: u64 => Counter "silverback_blocks_set_aside_total",
+        /// Blocks that were written again without what was deleted of them.
+        rewritten: u64 => Counter "silverback_blocks_rewritten_total",
         /// Selections that were read of blocks on disk, too.
         reads: u64 => Counter "silverback_block_reads_total",
         /// What reads of blocks hold.
@@ -110,9 +117,11 @@ impl LocalBlocks {
             memory: BlockMemory::new(bytes_each),
             threads: Threads::start()?,
             upkeep: SideThread::start("blocks-upkeep")?,
+            rewriting: SideThread::start("blocks-rewrite")?,
             open: AtomicUsize::new(0),
             reads: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
+            rewritten: AtomicU64::new(0),
         };
         blocks.look();
         Ok(Arc::new(blocks))
@@ -151,6 +160,22 @@ impl LocalBlocks {
             Err(SideThreadError::Busy) => Err(Overloaded.into()),
             Err(SideThreadError::Panicked) => Err(ReadError::Panicked.into()),
         }
+    }
+
+    /// Writes all blocks again of which anything was deleted, without that, and tells of how many that was. Dropped before
+    /// its end, it leaves blocks as they were, or written again.
+    pub(crate) async fn clean(self: &Arc<Self>, place: Place) -> Result<usize, ReadFault> {
+        let (own, ticket) = (Arc::clone(self), ReadTicket::issue());
+        let cleaned = run_on(&self.rewriting, &ticket, move |job| rewrite::clean(job, &own, &place)).await?;
+        match cleaned {
+            Ok(blocks) => Ok(blocks),
+            Err(Halt::Read(stop)) => Err(self.fault_of(stop).await.into()),
+            Err(Halt::Write(fault)) => Err(ReadFault::Writing(fault)),
+        }
+    }
+
+    pub(super) fn count_rewritten(&self) {
+        self.rewritten.fetch_add(1, Ordering::Relaxed);
     }
 
     /// All that are open.
@@ -214,6 +239,7 @@ impl LocalBlocks {
         BlockCounts {
             open: self.open.load(Ordering::Relaxed),
             damaged: self.damaged.load(Ordering::Relaxed),
+            rewritten: self.rewritten.load(Ordering::Relaxed),
             reads: self.reads.load(Ordering::Relaxed),
             read_bytes: self.memory.taken_bytes(),
             cache_hits: hits,
@@ -238,7 +264,7 @@ impl LocalBlocks {
     pub(super) fn before(&self, border_ms: i64) -> Vec<Arc<OpenBlock>> {
         let mut blocks: Vec<_> = self.known.with(|set| set.open.values().cloned().collect());
         blocks.retain(|block| block.meta().min_ms < border_ms);
-        blocks.sort_by_key(|block| (block.meta().is_of_out_of_order(), block.meta().min_ms));
+        blocks.sort_by_key(|block| (block.meta().is_of_part(), block.meta().min_ms));
         blocks
     }
 
@@ -334,7 +360,7 @@ impl LocalBlocks {
         let metas = || set.open.values().map(|block| block.meta());
         let oldest_ms = metas().map(|meta| meta.min_ms).min();
         let floor_ms = self.floor_ms.load(Ordering::Acquire);
-        let spans = metas().map(|meta| (meta.min_ms..meta.end_ms, meta.is_of_out_of_order()));
+        let spans = metas().map(|meta| (meta.min_ms..meta.end_ms, meta.is_of_part()));
         // Nothing is before such a border.
         self.border_ms.store(border(floor_ms, spans).unwrap_or(i64::MIN), Ordering::Release);
         self.oldest_ms.store(oldest_ms.unwrap_or(NEVER), Ordering::Release);

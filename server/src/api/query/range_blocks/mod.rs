@@ -10,7 +10,7 @@ mod write;
 pub(crate) use feed::write_ranges;
 #[cfg(test)]
 pub(crate) use write::Order;
-pub(crate) use write::{BlockTarget, Orders, Unfinished, check_room, failed, random, sync_dir};
+pub(crate) use write::{BlockTarget, Orders, Pace, Unfinished, check_room, failed, finish, random, sync_dir};
 
 /// Why a block, or a snapshot of several, isn't there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

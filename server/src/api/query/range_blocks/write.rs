@@ -160,23 +160,25 @@ struct RangeWriter<'a> {
 }
 
 /// What was written when it was looked for room the last time; and when that was.
-#[derive(Clone, Copy)]
-struct Pace {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
     bytes: u64,
     at: Instant,
 }
 
 impl Pace {
-    fn begin() -> Self {
+    /// Nothing was written yet.
+    pub(crate) fn begin() -> Self {
         Self { bytes: 0, at: Instant::now() }
     }
 
-    fn is_due(&self, written_bytes: u64) -> bool {
+    /// Whether it is to be waited.
+    pub(crate) fn is_due(&self, written_bytes: u64) -> bool {
         written_bytes - self.bytes > LOOK_EVERY_BYTES
     }
 
     /// Waits until so much may have been written.
-    fn wait(&mut self, written_bytes: u64) {
+    pub(crate) fn wait(&mut self, written_bytes: u64) {
         let least = Duration::from_secs_f64((written_bytes - self.bytes) as f64 / BYTES_PER_S as f64);
         thread::sleep(least.saturating_sub(self.at.elapsed()));
         *self = Self { bytes: written_bytes, at: Instant::now() };
@@ -213,25 +215,32 @@ impl<'a> RangeWriter<'a> {
     }
 
     fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WritingFault> {
-        let Self { data_dir, writer, .. } = self;
-        // The index comes on top of what it is made of, and both are there for a while.
-        let (no_room, pace) = (Cell::new(None), Cell::new(Pace::begin()));
-        let go_on = |written_bytes| {
-            let mut own = pace.get();
-            if own.is_due(written_bytes) {
-                own.wait(written_bytes);
-                pace.set(own);
-            }
-            let checked = check_room(data_dir);
-            let has_room = checked.is_ok();
-            no_room.set(checked.err());
-            has_room && is_wanted()
-        };
-        let finished =
-            writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| fault.into()))?;
-        check_room(data_dir)?;
-        Ok(finished)
+        finish(self.data_dir, self.writer, is_wanted)
     }
+}
+
+/// Writes what is left of a block, at the pace of its chunks, as long as it is wanted and there is room for it.
+pub(crate) fn finish(
+    data_dir: &Path,
+    writer: BlockWriter,
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<Option<FinishedBlock>, WritingFault> {
+    // The index comes on top of what it is made of, and both are there for a while.
+    let (no_room, pace) = (Cell::new(None), Cell::new(Pace::begin()));
+    let go_on = |written_bytes| {
+        let mut own = pace.get();
+        if own.is_due(written_bytes) {
+            own.wait(written_bytes);
+            pace.set(own);
+        }
+        let checked = check_room(data_dir);
+        let has_room = checked.is_ok();
+        no_room.set(checked.err());
+        has_room && is_wanted()
+    };
+    let finished = writer.finish(&go_on).map_err(|fault| no_room.take().unwrap_or_else(|| fault.into()))?;
+    check_room(data_dir)?;
+    Ok(finished)
 }
 
 fn put_series(

@@ -1,0 +1,172 @@
+//! The end of a node that is to leave nothing behind (`--ship-on-shutdown=on`): what memory has that is in no block is cut
+//! to blocks, ranges that aren't over among them, and it is waited until all blocks are in the bucket.
+//!
+//! It has its time, and loses nothing when that is over: what isn't cut is in the log, and what isn't uploaded on disk.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::cut::Part;
+use super::late::HORIZON_SLACK_MS;
+use super::{Keeper, KeeperEnd, Memory, Step, StepFault};
+use crate::api::query::Reader;
+use crate::blocks::Range;
+use silverback_runtime::{now, sleep, timeout};
+use silverback_shipper::Shipper;
+
+/// Between two looks what is left to upload.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// How often it is told what is left.
+const TELL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Cutting,
+    /// So many blocks are to be uploaded.
+    Uploading(usize),
+}
+
+/// Cuts and uploads what is left, within its time. Nothing comes in any more; `reader` has not been told that the node
+/// ends.
+pub(crate) async fn ship_what_is_left(
+    keeper: KeeperEnd,
+    reader: Rc<Reader>,
+    shipper: &Shipper,
+    limit: Duration,
+) {
+    let (began, stage) = (now(), Cell::new(Stage::Cutting));
+    tracing::info!(
+        limit_s = limit.as_secs(),
+        "--ship-on-shutdown: what is in memory is cut to blocks and uploaded before the node ends"
+    );
+    let all = async {
+        let Ok(mut keeper) = keeper.0.await else { return };
+        keeper.reader = reader;
+        let failed = keeper.cut_what_is_left().await;
+        let is_uploaded = keeper.wait_for_uploads(shipper, &stage).await;
+        let took_ms = began.elapsed().as_millis() as u64;
+        match (failed, is_uploaded) {
+            (0, true) => {
+                tracing::info!(took_ms, "--ship-on-shutdown: all that the node has is in the bucket")
+            }
+            (failed, _) => tracing::warn!(
+                failed,
+                took_ms,
+                "--ship-on-shutdown: not all is in the bucket: what could not be cut is in the write-ahead log, damaged \
+                 blocks are on disk"
+            ),
+        }
+    };
+    if timeout(limit, all).await.is_err() {
+        let limit_s = limit.as_secs();
+        match stage.get() {
+            Stage::Cutting => tracing::warn!(
+                limit_s,
+                "--ship-on-shutdown: the time was over before all was cut to blocks: nothing is lost, the write-ahead log \
+                 has it for the next start; a longer --shutdown-timeout gives it more"
+            ),
+            Stage::Uploading(left) => tracing::warn!(
+                left,
+                limit_s,
+                "--ship-on-shutdown: the time was over before all blocks were uploaded: nothing is lost, they are on disk \
+                 for the next start; a longer --shutdown-timeout gives it more"
+            ),
+        }
+    }
+}
+
+impl Keeper {
+    /// Cuts all that is in memory and in no block. How many ranges could not be cut.
+    async fn cut_what_is_left(&mut self) -> usize {
+        let (mut failed, mut memory) = (0, None);
+        match self.look_anew().await {
+            Ok(found) => {
+                for range in self.not_cut(&found) {
+                    if let Err(fault) = self.cut_now(range, &found).await {
+                        tracing::warn!(%fault, begin_ms = range.begin_ms(), "a range can't be cut to a block");
+                        failed += 1;
+                    }
+                }
+                memory = Some(found);
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "what is in memory can't be cut to blocks");
+                failed += 1;
+            }
+        }
+        while let Some(found) = memory.take() {
+            self.late.call();
+            match self.cut_late(&found).await {
+                Ok(Step::Done) => memory = self.look_anew().await.ok(),
+                Ok(Step::Nothing) => {}
+                Err(fault) => {
+                    tracing::warn!(%fault, "samples that came late can't be cut to a block");
+                    failed += 1;
+                }
+            }
+        }
+        failed
+    }
+
+    async fn look_anew(&mut self) -> Result<Memory, StepFault> {
+        self.list().await?;
+        self.look().await
+    }
+
+    /// The ranges in memory that weren't cut when they were over, oldest first.
+    fn not_cut(&self, memory: &Memory) -> Vec<Range> {
+        let Some((oldest_ms, newest_ms)) = memory.range_ms else { return Vec::new() };
+        let done = self.done();
+        let all = Range::between(oldest_ms.max(memory.horizon_ms), newest_ms);
+        all.filter(|range| !done.contains(range)).collect()
+    }
+
+    /// Cuts a range as it is. One that isn't over is cut again when it is.
+    async fn cut_now(&mut self, range: Range, memory: &Memory) -> Result<(), StepFault> {
+        if range.end_ms() <= memory.now_ms {
+            return self.cut(range).await;
+        }
+        let read = self.begin_read().await?;
+        if let Some(held) = self.held_so_far().get(&range) {
+            let counted = self.count(&read, range).await?;
+            let has_whole_from_ms = memory.horizon_ms.saturating_add(HORIZON_SLACK_MS);
+            if !counted.has_more_than(held, range.begin_ms(), has_whole_from_ms) {
+                return Ok(());
+            }
+        }
+        self.write(&read, range, Part::SoFar).await.map(drop)
+    }
+
+    /// Of ranges that were cut before they were over, what the memory had.
+    fn held_so_far(&self) -> BTreeMap<Range, Vec<u64>> {
+        let cuts = self.listed.blocks.values().filter_map(|block| block.cut.as_ref());
+        let so_far = cuts.filter(|cut| cut.is_so_far);
+        so_far.map(|cut| (Range::of(cut.begin_ms), cut.held.clone())).collect()
+    }
+
+    /// Waits until all blocks are in the bucket. `false`: some can't be, for they are damaged.
+    async fn wait_for_uploads(&mut self, shipper: &Shipper, stage: &Cell<Stage>) -> bool {
+        if let Err(fault) = self.list().await {
+            tracing::warn!(%fault, "which blocks are to be uploaded isn't known");
+        }
+        shipper.hurry();
+        let mut told = now();
+        loop {
+            let is_left = |ulid| !shipper.is_shipped(ulid) && !shipper.is_set_aside(ulid);
+            let left = self.listed.blocks.keys().filter(|ulid| is_left(**ulid)).count();
+            if left == 0 {
+                break;
+            }
+            stage.set(Stage::Uploading(left));
+            if told.elapsed() > TELL_INTERVAL {
+                tracing::info!(left, "--ship-on-shutdown: blocks are left to upload");
+                told = now();
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+        self.listed.damaged.is_empty() && self.listed.blocks.keys().all(|ulid| shipper.is_shipped(*ulid))
+    }
+}

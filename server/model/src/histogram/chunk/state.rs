@@ -3,9 +3,9 @@ use super::error::HistogramChunkError;
 use super::layout::Layout;
 use super::track::Track;
 use crate::STALE_NAN_BITS;
-use crate::gorilla::bit_writer::BitWriter;
+use crate::gorilla::bit_writer::{BitSink, BitWriter};
 use crate::gorilla::bits::BitReader;
-use crate::gorilla::varbit;
+use crate::gorilla::{prefetch, varbit};
 use crate::histogram::spans::bucket_count;
 use crate::histogram::value::{Histogram, HistogramKind};
 
@@ -49,6 +49,16 @@ impl State {
         (self.positive.capacity() + self.negative.capacity()) * size_of::<Track>()
     }
 
+    /// Brings the buckets towards the core, of many the first.
+    pub(super) fn prefetch(&self) {
+        /// Lines of a side; what follows comes by itself.
+        const LINES: usize = 12;
+        const PER_LINE: usize = 64 / size_of::<Track>();
+        for side in [&self.positive, &self.negative] {
+            side.iter().step_by(PER_LINE).take(LINES).for_each(prefetch);
+        }
+    }
+
     /// Writes a chunk's first histogram, behind its layout. A staleness marker has to be emptied before.
     pub(super) fn put_first(
         timestamp_ms: i64,
@@ -83,7 +93,7 @@ impl State {
         if histogram.is_stale() {
             return self.put_stale(histogram.kind, out);
         }
-        match histogram.kind {
+        out.many(|out| match histogram.kind {
             HistogramKind::Integer => {
                 self.count.put_integer(histogram.count, out);
                 self.zero_count.put_integer(histogram.zero_count, out);
@@ -96,7 +106,7 @@ impl State {
                 self.sum.put_float(histogram.sum_bits, out);
                 self.each_bucket(words, |track, word| track.put_float(word, out));
             }
-        }
+        });
     }
 
     /// A staleness marker has no counts, no buckets, and says so in as few bits as it can.

@@ -10,7 +10,7 @@ const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];
 const PREFIX_MAX: u32 = 8;
 
 /// How wide a signed number is: `width` bits hold -(2^(width-1) - 1) to 2^(width-1).
-#[inline]
+#[inline(always)]
 const fn signed_width(value: i64) -> u32 {
     // The range isn't that of two's complement: its upper end is the one pattern that would be negative. So of positive
     // numbers this is one less than they are, of negative ones their size; of the least, which wraps, one less.
@@ -70,7 +70,7 @@ const FORMS: [Form; 65] = {
     forms
 };
 
-#[inline]
+#[inline(always)]
 fn put(out: &mut impl BitSink, width: u32, bits: u64) {
     let form = FORMS[width as usize];
     out.push(BitRun::new(form.prefix | bits & form.mask, form.width));
@@ -80,7 +80,7 @@ fn put(out: &mut impl BitSink, width: u32, bits: u64) {
 }
 
 /// Writes a signed number.
-#[inline]
+#[inline(always)]
 pub(crate) fn put_int(out: &mut impl BitSink, value: i64) {
     put(out, signed_width(value), value as u64);
 }

@@ -301,6 +301,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -322,7 +323,7 @@ impl<'a> Fields<'a> {
         if tag >> 3 == 0 { Err(WireFault::Malformed) } else { Ok(Some((tag >> 3, value))) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64, WireFault> {
         match self.rest {
             // Most are so short.
@@ -364,7 +365,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Of the two counts the last decides. It stands first in most messages, so this reads on for tags alone.
+/// Of the two counts the last decides.
+#[cold]
 fn kind_of(message: &[u8]) -> Result<HistogramKind, WireFault> {
     let mut kind = HistogramKind::Integer;
     let mut fields = Fields { rest: message };
@@ -432,10 +434,27 @@ fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), WireFault> {
         }
         return Ok(());
     }
-    out.reserve(packed.rest.len());
-    while !packed.rest.is_empty() {
-        out.push(unzigzag(packed.varint()?) as u64);
+    let (begin, mut rest) = (out.len(), packed.rest);
+    out.resize(begin + rest.len(), 0);
+    let mut count = 0;
+    for word in &mut out[begin..] {
+        let value = match rest {
+            [] => break,
+            [byte, after @ ..] if *byte < 0x80 => {
+                rest = after;
+                u64::from(*byte)
+            }
+            _ => {
+                let mut long = Fields { rest };
+                let value = long.long_varint()?;
+                rest = long.rest;
+                value
+            }
+        };
+        *word = unzigzag(value) as u64;
+        count += 1;
     }
+    out.truncate(begin + count);
     Ok(())
 }
 

@@ -93,20 +93,22 @@ impl State {
         if histogram.is_stale() {
             return self.put_stale(histogram.kind, out);
         }
-        out.many(|out| match histogram.kind {
+        match histogram.kind {
             HistogramKind::Integer => {
                 self.count.put_integer(histogram.count, out);
                 self.zero_count.put_integer(histogram.zero_count, out);
                 self.sum.put_float(histogram.sum_bits, out);
-                self.each_bucket(words, |track, word| track.put_integer(word, out));
+                put_integers(&mut self.positive, words.positive, out);
+                put_integers(&mut self.negative, words.negative, out);
             }
             HistogramKind::Float => {
                 self.count.put_float(histogram.count, out);
                 self.zero_count.put_float(histogram.zero_count, out);
                 self.sum.put_float(histogram.sum_bits, out);
-                self.each_bucket(words, |track, word| track.put_float(word, out));
+                put_floats(&mut self.positive, words.positive, out);
+                put_floats(&mut self.negative, words.negative, out);
             }
-        });
+        }
     }
 
     /// A staleness marker has no counts, no buckets, and says so in as few bits as it can.
@@ -125,12 +127,6 @@ impl State {
             }
         }
         self.sum.put_float(STALE_NAN_BITS, out);
-    }
-
-    #[inline(always)]
-    fn each_bucket(&mut self, words: Words, mut put: impl FnMut(&mut Track, u64)) {
-        self.positive.iter_mut().zip(words.positive).for_each(|(track, word)| put(track, *word));
-        self.negative.iter_mut().zip(words.negative).for_each(|(track, word)| put(track, *word));
     }
 
     /// Reads a chunk's first histogram.
@@ -169,6 +165,22 @@ impl State {
             HistogramKind::Float => buckets.try_for_each(|track| track.read_float(reader)),
         }?)
     }
+}
+
+fn put_integers(tracks: &mut [Track], words: &[u64], out: &mut BitWriter) {
+    out.many(|out| {
+        for (track, word) in tracks.iter_mut().zip(words) {
+            track.put_integer(*word, out);
+        }
+    });
+}
+
+fn put_floats(tracks: &mut [Track], words: &[u64], out: &mut BitWriter) {
+    out.many(|out| {
+        for (track, word) in tracks.iter_mut().zip(words) {
+            track.put_float(*word, out);
+        }
+    });
 }
 
 const fn track(kind: HistogramKind, word: u64) -> Track {

@@ -30,13 +30,13 @@ impl Track {
         Self { last: first_bits, step: NO_WINDOW }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_integer(&mut self, value: u64, out: &mut impl BitSink) {
         varbit::put_int(out, self.step_to(value));
     }
 
     /// Takes an integer as the next without writing it; tells the difference of differences.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step_to(&mut self, value: u64) -> i64 {
         let step = value.wrapping_sub(self.last);
         let change = step.wrapping_sub(self.step) as i64;

@@ -8,6 +8,7 @@
 
 pub mod blocks;
 pub mod executors;
+mod histograms;
 pub mod laid_blocks;
 pub mod ledger;
 mod node;

@@ -1,5 +1,6 @@
 //! A client that writes as agents do, and remembers what it was told: new series all the time, odd
-//! values, native histograms, exemplars, both versions, late requests, retries of what a crash left unanswered.
+//! values, native histograms, exemplars, both versions, late requests, retries of what a crash left unanswered,
+//! and what is stored already sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Write};
@@ -9,15 +10,15 @@ use std::time::Duration;
 use silverback::api::ingest::remote_write::Version;
 use silverback_model::STALE_NAN_BITS;
 use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{Buckets, Histogram, HistogramKind, Span};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_test_support::home::{NodeProcess, connect};
 use silverback_test_support::http::{Answer, request, try_read_answer};
 use silverback_test_support::random::Random;
 
-use crate::ledger::{Sent, Verdict, compare};
+use crate::histograms::histogram;
+use crate::ledger::{Sent, SentExemplar, Verdict, compare};
 use crate::request::{PATH, Series, VERSIONS, body, headers};
-use crate::written::{READ_HEADERS, frames_of, query, read_body, series_of};
+use crate::written::{READ_HEADERS, frames_of, histogram_bits, query, read_body, series_of};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -35,8 +36,10 @@ const LATE_REQUESTS: u64 = 20;
 /// ... so many requests later, about.
 const LATE_BY: u64 = 10;
 
-/// Of so many series one has native histograms beside floats, and one nothing but histograms.
+/// Of so many series one has native histograms beside floats, and two have nothing but histograms.
 const SERIES_PER_HISTOGRAMS: usize = 10;
+/// Acknowledged requests that may be sent again, of all that there were.
+const REMEMBERED: usize = 16;
 /// One of so many series of a request has an exemplar, unless told otherwise: no series gets more than it may keep.
 const SERIES_PER_EXEMPLAR: u64 = 100;
 
@@ -50,18 +53,40 @@ pub struct Sender {
     random: Random,
     /// The samples of each series.
     sent: Vec<Vec<Sent>>,
-    /// The exemplars' traces, and whether each was acknowledged.
-    traces: BTreeMap<String, bool>,
+    /// The exemplars by their traces.
+    exemplars: BTreeMap<String, SentExemplar>,
     /// What is not answered yet.
     pending: Option<Sending>,
     /// What is sent late.
     held_back: Option<Sending>,
-    /// The last one that was acknowledged.
-    acknowledged: Option<Sending>,
+    /// Some that were acknowledged.
+    acknowledged: Vec<Sending>,
     /// One of so many series of a request has an exemplar.
     series_per_exemplar: u64,
     /// What the node refused though it must not.
     pub refused: Vec<String>,
+    /// Native histograms that it has taken in a special way.
+    pub histograms: HistogramTally,
+}
+
+/// Native histograms that were acknowledged, ...
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HistogramTally {
+    /// ... after a newer one of their series.
+    pub late: usize,
+    /// ... once more.
+    pub again: usize,
+}
+
+impl HistogramTally {
+    /// Of all of these together.
+    pub fn of(senders: &[Sender]) -> Self {
+        let tallies = senders.iter().map(|sender| sender.histograms);
+        tallies.fold(Self::default(), |all, one| Self {
+            late: all.late + one.late,
+            again: all.again + one.again,
+        })
+    }
 }
 
 /// A request, and which samples are in it.
@@ -82,12 +107,13 @@ impl Sender {
             start_ms: now_ms - DAY_MS,
             random: Random::new(seed),
             sent: Vec::new(),
-            traces: BTreeMap::new(),
+            exemplars: BTreeMap::new(),
             pending: None,
             held_back: None,
-            acknowledged: None,
+            acknowledged: Vec::new(),
             series_per_exemplar: SERIES_PER_EXEMPLAR,
             refused: Vec::new(),
+            histograms: HistogramTally::default(),
         }
     }
 
@@ -125,7 +151,7 @@ impl Sender {
         match answer.as_ref().map(|answer| answer.status) {
             Some(204) => {
                 self.acknowledge(&sending);
-                self.acknowledged = Some(sending);
+                self.remember(sending);
             }
             // Come again later.
             Some(429 | 503) | None => self.pending = Some(sending),
@@ -134,24 +160,45 @@ impl Sender {
         answer.map(|_| ())
     }
 
-    /// The very same samples again count as stored.
+    /// The very same samples again count as stored, however long ago they were.
     fn send_again(&mut self, stream: &mut BufReader<TcpStream>) -> Option<()> {
-        let Some(sending) = &self.acknowledged else { return Some(()) };
+        let of = self.acknowledged.len() as u64;
+        let Some(at) = (of > 0).then(|| self.random.below(of) as usize) else { return Some(()) };
+        let sending = &self.acknowledged[at];
         let answer = exchange(stream, sending)?;
-        if ![204, 429, 503].contains(&answer.status) {
-            self.refused.push(format!("sent again: {}: {}", answer.status, answer.text()));
+        match answer.status {
+            204 => self.histograms.again += self.sent_in(sending).filter(|sent| sent.is_histogram).count(),
+            429 | 503 => {}
+            status => self.refused.push(format!("sent again: {status}: {}", answer.text())),
         }
         Some(())
     }
 
+    fn sent_in(&self, sending: &Sending) -> impl Iterator<Item = &Sent> {
+        sending.samples.iter().flat_map(|&(series, first, count)| &self.sent[series][first..first + count])
+    }
+
     fn acknowledge(&mut self, sending: &Sending) {
         for &(series, first, count) in &sending.samples {
-            for sample in &mut self.sent[series][first..first + count] {
+            let (known, newer) = self.sent[series].split_at_mut(first + count);
+            let is_late = newer.iter().any(|sent| sent.is_acknowledged && sent.is_histogram);
+            for sample in &mut known[first..] {
                 sample.is_acknowledged = true;
+                self.histograms.late += usize::from(is_late && sample.is_histogram);
             }
         }
-        if let Some(trace) = &sending.trace {
-            self.traces.insert(trace.clone(), true);
+        if let Some(exemplar) = sending.trace.as_ref().and_then(|trace| self.exemplars.get_mut(trace)) {
+            exemplar.is_acknowledged = true;
+        }
+    }
+
+    fn remember(&mut self, sending: Sending) {
+        if self.acknowledged.len() < REMEMBERED {
+            return self.acknowledged.push(sending);
+        }
+        if self.random.once_in(4) {
+            let at = self.random.below(REMEMBERED as u64) as usize;
+            self.acknowledged[at] = sending;
         }
     }
 
@@ -188,9 +235,11 @@ impl Sender {
                 made = self.make_sample(number, is_of_histograms, made);
             }
             if trace.is_none() && self.random.once_in(self.series_per_exemplar) {
-                let id = format!("{}-{}", self.name, self.traces.len());
-                made = made.trace(&id, self.sent[number][first].time_ms, self.traces.len() as f64);
-                self.traces.insert(id.clone(), false);
+                let id = format!("{}-{}", self.name, self.exemplars.len());
+                let (time_ms, value) = (self.sent[number][first].time_ms, self.exemplars.len() as f64 / 3.0);
+                made = made.trace(&id, time_ms, value);
+                let exemplar = SentExemplar { time_ms, bits: value.to_bits(), is_acknowledged: false };
+                self.exemplars.insert(id.clone(), exemplar);
                 trace = Some(id);
             }
             series.push(made);
@@ -216,44 +265,27 @@ impl Sender {
         let last_ms = self.sent[series].last().map_or(self.start_ms, |sample| sample.time_ms);
         let time_ms = last_ms + step_ms as i64;
         let (bits, of_request) = if is_histogram {
-            let (histogram, mut message) = (self.histogram(), Vec::new());
+            let number = series / SERIES_PER_HISTOGRAMS;
+            let (histogram, mut message) =
+                (histogram(number, self.sent[series].len(), &mut self.random), Vec::new());
             let times = HistogramTimes { timestamp_ms: time_ms, ..HistogramTimes::default() };
             histogram.put_message(times, &mut message);
-            (histogram.fingerprint(), of_request.histogram(message))
+            (histogram_bits(&histogram), of_request.histogram(message))
         } else {
             let bits = self.value_bits();
             (bits, of_request.sample(time_ms, f64::from_bits(bits)))
         };
-        self.sent[series].push(Sent { time_ms, bits, is_acknowledged: false });
+        self.sent[series].push(Sent { time_ms, bits, is_histogram, is_acknowledged: false });
         of_request
     }
 
     /// Whether a series has histograms in a request: version 2 has one kind in a message.
     fn is_of_histograms(&mut self, series: usize) -> bool {
         match series % SERIES_PER_HISTOGRAMS {
-            8 => self.random.once_in(2),
-            9 => true,
+            7 => self.random.once_in(2),
+            8 | 9 => true,
             _floats => false,
         }
-    }
-
-    /// Of either kind, with other buckets from time to time; or a staleness marker.
-    fn histogram(&mut self) -> Histogram {
-        let kind = if self.random.once_in(8) { HistogramKind::Float } else { HistogramKind::Integer };
-        if self.random.once_in(16) {
-            return Histogram::stale(kind);
-        }
-        let (first, second) = (self.random.below(1000), self.random.below(1000));
-        let spans = vec![Span { offset: self.random.below(3) as i32, length: 2 }];
-        let (words, count) = match kind {
-            HistogramKind::Integer => (vec![first, second.wrapping_sub(first)], first + second),
-            HistogramKind::Float => (
-                vec![(first as f64).to_bits(), (second as f64).to_bits()],
-                ((first + second) as f64).to_bits(),
-            ),
-        };
-        let sum_bits = (self.random.below(1_000_000) as f64 / 8.0).to_bits();
-        Histogram { kind, count, sum_bits, positive: Buckets { spans, words }, ..Histogram::default() }
     }
 
     fn value_bits(&mut self) -> u64 {
@@ -274,15 +306,12 @@ impl Sender {
         let query = query(&[("sender", Type::Eq, &self.name)], (i64::MIN, i64::MAX));
         let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![query], &[1]));
         let mut verdict = compare(&self.sent, &series_of(&frames_of(&answer)));
-        let found = self.traces_of(node);
-        let acknowledged = || self.traces.iter().filter(|(_, is_acknowledged)| **is_acknowledged);
-        let missing = acknowledged().map(|(trace, _)| &**trace).filter(|trace| !found.contains(*trace));
-        verdict.exemplars(acknowledged().count(), &missing.collect::<Vec<_>>());
+        verdict.exemplars(&self.exemplars, &self.exemplars_of(node));
         verdict
     }
 
-    /// The traces of all exemplars that the node has of its series.
-    fn traces_of(&self, node: &mut NodeProcess) -> BTreeSet<String> {
+    /// Time and value of all exemplars that the node has of its series, by their traces.
+    fn exemplars_of(&self, node: &mut NodeProcess) -> BTreeMap<String, (i64, u64)> {
         let (from_s, to_s) = (self.start_ms / 1000 - 1, (self.start_ms + 2 * DAY_MS) / 1000);
         let path = format!(
             "/api/v1/query_exemplars?query=%7Bsender=%22{}%22%7D&start={from_s}&end={to_s}",
@@ -293,7 +322,13 @@ impl Sender {
         let body = answer.json();
         let series = body["data"].as_array().unwrap().iter();
         let exemplars = series.flat_map(|series| series["exemplars"].as_array().unwrap());
-        exemplars.map(|exemplar| exemplar["labels"]["trace_id"].as_str().unwrap().to_owned()).collect()
+        let found = exemplars.map(|exemplar| {
+            let trace = exemplar["labels"]["trace_id"].as_str().unwrap().to_owned();
+            let time_ms = (exemplar["timestamp"].as_f64().unwrap() * 1000.0).round() as i64;
+            let value = exemplar["value"].as_str().unwrap().parse::<f64>().unwrap();
+            (trace, (time_ms, value.to_bits()))
+        });
+        found.collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use silverback_model::gorilla::XorIter;
-use silverback_model::histogram::{Histogram, HistogramIter, HistogramKind};
+use silverback_model::histogram::{Histogram, HistogramIter, HistogramKind, ResetHint};
 use silverback_proto::prometheus::chunk::Encoding;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{
@@ -19,7 +19,7 @@ pub fn start_ms() -> i64 {
     now.as_millis() as i64 - 3_600_000
 }
 
-/// A series of `(time, bits of the value)`; of a native histogram its fingerprint.
+/// A series of `(time, bits of the value)`; of a native histogram those that [`histogram_bits`] tells.
 pub type Series = (Vec<(String, String)>, Vec<(i64, u64)>);
 
 /// A series of samples, 1 s apart.
@@ -123,8 +123,7 @@ pub fn frames_of(answer: &Answer) -> Vec<ChunkedReadResponse> {
     frames
 }
 
-/// The series in frames of one query, their samples out of all their chunks. A native histogram's bits are its
-/// fingerprint.
+/// The series in frames of one query, their samples out of all their chunks.
 pub fn series_of(frames: &[ChunkedReadResponse]) -> Vec<Series> {
     let mut found: Vec<(_, Samples, Samples)> = Vec::new();
     for series in frames.iter().flat_map(|frame| &frame.chunked_series) {
@@ -157,8 +156,15 @@ pub(crate) fn put_histograms(kind: HistogramKind, chunk: &[u8], out: &mut Sample
     let mut histogram = Histogram::default();
     while histograms.samples_left() > 0 {
         let time_ms = histograms.next_into(&mut histogram).unwrap();
-        out.push((time_ms, histogram.fingerprint()));
+        out.push((time_ms, histogram_bits(&histogram)));
     }
+}
+
+/// What has to come back of a native histogram, as a hash: its fingerprint, and whether it is a gauge. Of other hints
+/// a chunk tells what it found out for itself, and of a staleness marker none.
+pub fn histogram_bits(histogram: &Histogram) -> u64 {
+    let is_gauge = histogram.hint == ResetHint::Gauge && !histogram.is_stale();
+    histogram.fingerprint() ^ u64::from(is_gauge)
 }
 
 /// Both by time, each in the order that it has.

@@ -4,7 +4,7 @@
 //! When a kill comes is then the same; what the node was doing at that moment need not be.
 
 use silverback_node_test_support::ledger::Verdict;
-use silverback_node_test_support::sender::Sender;
+use silverback_node_test_support::sender::{HistogramTally, Sender};
 use silverback_test_support::home::{Home, NodeProcess, names};
 use silverback_test_support::random::Random;
 use std::collections::BTreeSet;
@@ -105,6 +105,11 @@ impl Trial {
         all
     }
 
+    /// What became of all senders' native histograms.
+    fn histograms(&self) -> HistogramTally {
+        HistogramTally::of(&self.senders)
+    }
+
     /// The number of shards now.
     pub fn shards(&self) -> u64 {
         self.shards
@@ -191,11 +196,12 @@ fn whatever_was_acknowledged_is_there_after_any_number_of_kills() {
     let mut node = trial.start_ready();
     let verdict = trial.compare_all(&mut node);
     let series: usize = trial.senders.iter().map(Sender::series).sum();
-    let Verdict { acknowledged, unasked, exemplars, .. } = verdict;
+    let Verdict { acknowledged, histograms, unasked, exemplars, .. } = verdict;
+    let HistogramTally { late, again } = trial.histograms();
     let Seen { generations, segments, checkpoints, spares, unfinished } = &trial.seen;
     println!(
         "{RESTARTS} restarts or more in {:.0?}: {series} series, {acknowledged} samples and {exemplars} exemplars \
-         acknowledged, {unasked} more stored; {} generations, {} segments, {} checkpoints, {spares} spares, {unfinished} unfinished files",
+         acknowledged, {unasked} more stored; {histograms} of them native histograms, {late} late and {again} once more; {} generations, {} segments, {} checkpoints, {spares} spares, {unfinished} unfinished files",
         began.elapsed(),
         generations.len(),
         segments.len(),
@@ -204,6 +210,7 @@ fn whatever_was_acknowledged_is_there_after_any_number_of_kills() {
     verdict.check();
     trial.seen.check();
     assert!(series > 1000 && acknowledged > 20_000 && exemplars > 100, "too little to mean anything");
+    assert!(histograms > 4000 && late > 20 && again > 200, "too few native histograms to mean anything");
     node.kill();
     let (code, told, complaint) = trial.home.look_at_logs(&["verify"]);
     assert!(code == 0 && told.contains("\nno damage"), "{told}{complaint}");
@@ -224,7 +231,7 @@ fn what_is_acknowledged_from_memory_is_lost_by_a_kill_and_found_missing() {
         let verdict = trial.compare_all(&mut trial.start_ready());
         assert_eq!(verdict.strange, 0, "{verdict:?}");
         if verdict.lost > 0 {
-            println!("round {round}: {} of {} acknowledged samples lost", verdict.lost, verdict.acknowledged);
+            println!("round {round}: {verdict:?}");
             return;
         }
     }

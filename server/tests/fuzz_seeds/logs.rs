@@ -2,7 +2,7 @@
 //! them.
 
 use silverback_model::gorilla::{OpenXor, SealedChunk};
-use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::wire::{HistogramTimes, Untimed};
 use silverback_model::histogram::{Buckets, Histogram, Span};
 use silverback_model::{
     CellId, Epoch, Exemplar, LabelBlock, Labels, Metadata, MetricType, Sample, SeriesId, SeriesRef, ShardId,
@@ -75,8 +75,8 @@ fn group() -> Vec<u8> {
     }
     group.replaced(SeriesRef(7), &[chunk(0, 120)], chunk(120, 3).bytes());
     let times = |timestamp_ms| HistogramTimes { timestamp_ms, start_timestamp_ms: START_MS };
-    group.stored_histogram(SeriesRef(7), times(START_MS + 20), &histogram(2));
-    group.stored_late_histogram(SeriesRef(7), times(START_MS + 10), &histogram(1));
+    group.stored_histogram(SeriesRef(7), times(START_MS + 20), Untimed::Unwritten(&histogram(2)));
+    group.stored_late_histogram(SeriesRef(7), times(START_MS + 10), Untimed::Unwritten(&histogram(1)));
     trace(|trace| group.exemplar(SeriesRef(7), trace));
     group.metadata(&said(), START_MS);
     group.removed(SeriesRef(8), id(8));

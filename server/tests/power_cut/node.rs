@@ -1,7 +1,7 @@
 //! A node under load whose machine loses its power, again and again: what it acknowledged is there.
 
 use silverback_node_test_support::ledger::Verdict;
-use silverback_node_test_support::sender::Sender;
+use silverback_node_test_support::sender::{HistogramTally, Sender};
 use silverback_test_support::home::{Home, NodeProcess};
 use silverback_test_support::random::Random;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -81,8 +81,17 @@ fn whatever_was_acknowledged_is_there_after_any_number_of_power_cuts() {
         let verdict = trial.compare();
         verdict.check();
         if cut == CUTS - 1 {
-            println!("{CUTS} cuts: {} samples acknowledged, none lost", verdict.acknowledged);
-            assert!(verdict.acknowledged > 10_000, "too little to mean anything");
+            let Verdict { acknowledged, histograms, exemplars, .. } = verdict;
+            let HistogramTally { late, again } = HistogramTally::of(&trial.senders);
+            println!(
+                "{CUTS} cuts: {acknowledged} samples and {exemplars} exemplars acknowledged, none lost; \
+                 {histograms} of them native histograms, {late} late and {again} once more"
+            );
+            assert!(acknowledged > 10_000 && exemplars > 30, "too little to mean anything");
+            assert!(
+                histograms > 1500 && late > 10 && again > 100,
+                "too few native histograms to mean anything"
+            );
         }
     }
 }
@@ -98,7 +107,7 @@ fn what_is_acknowledged_from_memory_is_lost_by_a_power_cut_and_found_missing() {
         let verdict = trial.compare();
         assert_eq!(verdict.strange, 0, "{verdict:?}");
         if verdict.lost > 0 {
-            println!("cut {cut}: {} of {} acknowledged samples lost", verdict.lost, verdict.acknowledged);
+            println!("cut {cut}: {verdict:?}");
             return;
         }
     }

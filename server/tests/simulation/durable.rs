@@ -14,7 +14,10 @@ use silverback_storage::wal::committer;
 use silverback_storage::wal::frame::FrameKey;
 use silverback_storage::wal::layout::{self, Layout};
 use silverback_storage::wal::progress::ReplayProgress;
-use silverback_storage::wal::replay::{LogPlace, Loss, Replayed, make_tail_durable, replay};
+use silverback_storage::wal::record::Record;
+use silverback_storage::wal::replay::{
+    LogPlace, Loss, Replayed, Restore, RestoreError, make_tail_durable, replay,
+};
 use silverback_storage::wal::segment::SegmentHeader;
 use silverback_storage::wal::segments::{SegmentPlace, Segments};
 use silverback_storage::wal::{AckMode, WalRecovery};
@@ -44,6 +47,7 @@ pub trait Defect: 'static {
     const SYNCS: Syncs = Syncs::Honest;
     const ACK: AckMode = AckMode::Durable;
     const TAIL: Tail = Tail::MadeDurable;
+    const REPLAY: Passes = Passes::Everything;
     const IS_DELETED_FROM: bool = false;
 }
 
@@ -51,6 +55,30 @@ pub trait Defect: 'static {
 pub enum Tail {
     MadeDurable,
     Trusted,
+}
+
+/// What of the log's records a replay gives the shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    Everything,
+    /// All but native histograms.
+    NoHistograms,
+}
+
+/// A shard that is given some of its records.
+struct Passing<R>(R, Passes);
+
+impl<R: Restore> Restore for Passing<R> {
+    fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
+        match (&record, self.1) {
+            (Record::Histograms(_), Passes::NoHistograms) => Ok(()),
+            (_, Passes::Everything | Passes::NoHistograms) => self.0.record(record),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), RestoreError> {
+        self.0.finish()
+    }
 }
 
 /// Nothing is wrong.
@@ -81,6 +109,12 @@ impl Defect for AcknowledgedTooEarly {
 pub struct TailTrusted;
 impl Defect for TailTrusted {
     const TAIL: Tail = Tail::Trusted;
+}
+
+/// A replay forgets native histograms.
+pub struct HistogramsForgotten;
+impl Defect for HistogramsForgotten {
+    const REPLAY: Passes = Passes::NoHistograms;
 }
 
 impl<D: Defect> Node for Durable<D> {
@@ -140,7 +174,8 @@ impl<D: Defect> Durable<D> {
             shard: ShardId(0),
             is_marked: true,
         };
-        let mut restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
+        let restorer = Restorer::new(Rc::clone(&shard), Refs::Kept, |_| true);
+        let mut restorer = Passing(restorer, D::REPLAY);
         let recovery = match recovery {
             Recovery::Strict => WalRecovery::Strict,
             Recovery::Salvage => WalRecovery::Salvage,

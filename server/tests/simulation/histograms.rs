@@ -2,7 +2,9 @@
 //! know samples alone: a histogram stands for the one whose value is its sum, and is made of that.
 
 use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{Buckets, Histogram, HistogramIter, HistogramKind, ResetHint, Span};
+use silverback_model::histogram::{
+    Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramIter, HistogramKind, ResetHint, Span,
+};
 use silverback_model::{Labels, STALE_NAN_BITS, Sample};
 
 use crate::random::mixed;
@@ -15,8 +17,11 @@ pub fn is_of_histograms(labels: &Labels) -> bool {
     labels.0.iter().any(|(name, value)| (&name[..], &value[..]) == LABEL)
 }
 
-/// The histogram that stands for a value: of either kind, a counter or a gauge, of few buckets or more, so that chunks
-/// go on, grow wider and are cut.
+/// Bounds of custom buckets.
+const BOUNDS: [f64; 5] = [-1.0, 0.005, 1.0 / 3.0, 2.5, 1e9];
+
+/// The histogram that stands for a value: of either kind, a counter or a gauge, of few buckets or more, some of them
+/// custom ones, so that chunks go on, grow wider and are cut.
 fn histogram_of(value: f64) -> Histogram {
     let shape = mixed(value.to_bits());
     let is_float = shape.is_multiple_of(3);
@@ -33,8 +38,12 @@ fn histogram_of(value: f64) -> Histogram {
         HistogramKind::Float => word(count),
         HistogramKind::Integer => count.wrapping_sub(std::mem::replace(&mut before, count)),
     });
-    let spans = vec![Span { offset: (shape >> 12) as i32 % 4, length: length as u32 }];
+    let is_custom = shape >> 5 & 3 == 1;
+    let offset = if is_custom { 0 } else { (shape >> 12) as i32 & 3 };
+    let spans = vec![Span { offset, length: length as u32 }];
     Histogram {
+        schema: if is_custom { CUSTOM_BUCKETS_SCHEMA } else { 0 },
+        bounds: if is_custom { BOUNDS.to_vec() } else { Vec::new() },
         kind,
         hint: if shape >> 4 & 1 == 1 { ResetHint::Gauge } else { ResetHint::Unknown },
         sum_bits: value.to_bits(),
@@ -61,7 +70,10 @@ pub fn samples(kind: HistogramKind, chunk: &[u8]) -> Vec<Sample> {
     while iter.samples_left() > 0 {
         let timestamp_ms = iter.next_into(&mut histogram).expect("the node's own chunks decode");
         let sample = Sample::new(timestamp_ms, histogram.sum());
-        assert!(histogram.is_same(&histogram_of(sample.value)), "at {timestamp_ms}: holds {histogram:?}");
+        let sent = histogram_of(sample.value);
+        let is_gauge = |histogram: &Histogram| histogram.hint == ResetHint::Gauge;
+        let is_what_was_sent = histogram.is_same(&sent) && is_gauge(&histogram) == is_gauge(&sent);
+        assert!(is_what_was_sent, "at {timestamp_ms}: holds {histogram:?}");
         samples.push(sample);
     }
     samples

@@ -27,7 +27,9 @@ mod trace;
 mod volatile;
 mod world;
 
-use durable::{AcknowledgedTooEarly, DataNotSynced, Durable, NamesNotSynced, Sound, TailTrusted};
+use durable::{
+    AcknowledgedTooEarly, DataNotSynced, Durable, HistogramsForgotten, NamesNotSynced, Sound, TailTrusted,
+};
 use node::Node;
 use trace::Shown;
 use volatile::{Forgets, Remembers, Volatile};
@@ -92,6 +94,11 @@ fn an_acknowledgement_before_the_sync_is_found_out() {
 #[test]
 fn trust_in_what_a_killed_process_wrote_is_found_out() {
     check_found::<Durable<TailTrusted>>(3000, " is lost");
+}
+
+#[test]
+fn a_replay_without_native_histograms_is_found_out() {
+    check_found::<Durable<HistogramsForgotten>>(100, "acknowledged samples are lost");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A bit stream that is written to memory of its own.
 use super::bits::{BitReader, BitRun, PendingWord};
+use super::prefetch;
 
 /// The bytes of a bit stream that are whole words, and the bits that aren't one yet.
 #[derive(Debug, Clone, Default)]
@@ -8,7 +9,51 @@ pub(crate) struct BitWriter {
     pending: PendingWord,
 }
 
+/// What bits are written to.
+pub(crate) trait BitSink {
+    /// The next bits.
+    fn push(&mut self, run: BitRun);
+
+    /// The low `width` (1 to 64) bits.
+    #[inline(always)]
+    fn bits(&mut self, bits: u64, width: u32) {
+        self.push(BitRun::new(bits & (u64::MAX >> (64 - width)), width));
+    }
+}
+
+/// A writer for many numbers in a row: what isn't a whole word yet stays in registers.
+pub(crate) struct ManyBits<'a> {
+    bytes: &'a mut Vec<u8>,
+    pending: PendingWord,
+}
+
+impl BitSink for BitWriter {
+    #[inline(always)]
+    fn push(&mut self, run: BitRun) {
+        if let Some(word) = self.pending.push(run) {
+            self.bytes.extend_from_slice(&word.to_be_bytes());
+        }
+    }
+}
+
+impl BitSink for ManyBits<'_> {
+    #[inline(always)]
+    fn push(&mut self, run: BitRun) {
+        if let Some(word) = self.pending.push(run) {
+            self.bytes.extend_from_slice(&word.to_be_bytes());
+        }
+    }
+}
+
 impl BitWriter {
+    /// Lets `put` write.
+    #[inline(always)]
+    pub(crate) fn many(&mut self, put: impl FnOnce(&mut ManyBits<'_>)) {
+        let mut many = ManyBits { bytes: &mut self.bytes, pending: self.pending };
+        put(&mut many);
+        self.pending = many.pending;
+    }
+
     /// Goes on with a stream of which `bits` are written.
     pub(crate) fn resume(stream: &[u8], bits: usize) -> Self {
         let whole = bits / 64 * 8;
@@ -19,19 +64,6 @@ impl BitWriter {
             writer.push(BitRun::new(last, left));
         }
         writer
-    }
-
-    #[inline(always)]
-    pub(crate) fn push(&mut self, run: BitRun) {
-        if let Some(word) = self.pending.push(run) {
-            self.bytes.extend(word.to_be_bytes());
-        }
-    }
-
-    /// The low `width` (1 to 64) bits.
-    #[inline(always)]
-    pub(crate) fn bits(&mut self, bits: u64, width: u32) {
-        self.push(BitRun::new(bits & (u64::MAX >> (64 - width)), width));
     }
 
     /// A varint: seven bits a byte, the lowest first.
@@ -46,6 +78,11 @@ impl BitWriter {
     /// A varint whose lowest bit is the sign.
     pub(crate) fn varint(&mut self, value: i64) {
         self.uvarint((value << 1 ^ value >> 63) as u64);
+    }
+
+    /// Brings the place of the next bits towards the core.
+    pub(crate) fn prefetch_end(&self) {
+        self.bytes.last().into_iter().for_each(prefetch);
     }
 
     /// How long the stream is in bytes, the last one filled up.

@@ -1,5 +1,5 @@
 //! Integers in as many bits as they need: a prefix of ones tells how many.
-use super::bit_writer::BitWriter;
+use super::bit_writer::BitSink;
 use super::bits::{BitReader, BitRun};
 use super::iterate::ChunkError;
 
@@ -9,16 +9,19 @@ const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];
 /// The longest prefix; no zero ends it.
 const PREFIX_MAX: u32 = 8;
 
-/// The place in [`WIDTHS`] of a signed number: `width` bits hold -(2^(width-1) - 1) to 2^(width-1).
-#[inline]
-fn signed_class(value: i64) -> usize {
-    // The range isn't that of two's complement: its upper end is the one pattern that would be negative.
-    let size = if value > 0 { value - 1 } else { value.wrapping_neg() } as u64;
-    class(if value == 0 { 0 } else { 65 - size.leading_zeros() })
+/// How wide a signed number is: `width` bits hold -(2^(width-1) - 1) to 2^(width-1).
+#[inline(always)]
+const fn signed_width(value: i64) -> u32 {
+    // The range isn't that of two's complement: its upper end is the one pattern that would be negative. So of positive
+    // numbers this is one less than they are, of negative ones their size; of the least, which wraps, one less.
+    let below = value.wrapping_sub(1);
+    let size = (below ^ below >> 63) as u64;
+    // A bit lower for a number that is never zero, of which to count zeros is one instruction.
+    let width = 64 - (size << 1 | 1).leading_zeros();
+    if value == 0 { 0 } else { width }
 }
 
-/// The first class of at least `width` bits.
-#[inline]
+/// The place in [`WIDTHS`] of the first class of at least `width` bits.
 const fn class(width: u32) -> usize {
     match width {
         0 => 0,
@@ -33,33 +36,59 @@ const fn class(width: u32) -> usize {
     }
 }
 
-#[inline]
-fn put(out: &mut BitWriter, class: usize, bits: u64) {
-    let width = WIDTHS[class];
-    let prefix = match class as u32 {
-        PREFIX_MAX => BitRun::new((1 << PREFIX_MAX) - 1, PREFIX_MAX),
-        ones => BitRun::new((1 << (ones + 1)) - 2, ones + 1),
-    };
-    if width == 0 {
-        out.push(prefix);
-    } else if prefix.width + width <= 64 {
-        out.push(prefix.then(bits, width));
-    } else {
-        out.push(prefix);
-        out.bits(bits, width);
+/// How a number is written.
+#[derive(Clone, Copy)]
+struct Form {
+    /// The prefix, with room for the number behind it.
+    prefix: u64,
+    /// The number's bits.
+    mask: u64,
+    /// Both together.
+    width: u32,
+}
+
+impl Form {
+    /// Of a number of so many bits; of one of the longest prefix, which doesn't go with it into 64 bits, that alone.
+    const fn of(width: u32) -> Self {
+        let ones = class(width) as u32;
+        let bits = WIDTHS[ones as usize];
+        if ones == PREFIX_MAX {
+            return Self { prefix: (1 << PREFIX_MAX) - 1, mask: 0, width: PREFIX_MAX };
+        }
+        Self { prefix: ((1 << (ones + 1)) - 2) << bits, mask: (1 << bits) - 1, width: ones + 1 + bits }
+    }
+}
+
+/// By the width of a number: as [`signed_width`] tells it, or that of an unsigned one.
+const FORMS: [Form; 65] = {
+    let mut forms = [Form::of(0); 65];
+    let mut width = 0;
+    while width < forms.len() {
+        forms[width] = Form::of(width as u32);
+        width += 1;
+    }
+    forms
+};
+
+#[inline(always)]
+fn put(out: &mut impl BitSink, width: u32, bits: u64) {
+    let form = FORMS[width as usize];
+    out.push(BitRun::new(form.prefix | bits & form.mask, form.width));
+    if width > WIDTHS[PREFIX_MAX as usize - 1] {
+        out.push(BitRun::new(bits, 64));
     }
 }
 
 /// Writes a signed number.
-#[inline]
-pub(crate) fn put_int(out: &mut BitWriter, value: i64) {
-    put(out, signed_class(value), value as u64);
+#[inline(always)]
+pub(crate) fn put_int(out: &mut impl BitSink, value: i64) {
+    put(out, signed_width(value), value as u64);
 }
 
 /// Writes an unsigned number.
 #[inline]
-pub(crate) fn put_uint(out: &mut BitWriter, value: u64) {
-    put(out, class(64 - value.leading_zeros()), value);
+pub(crate) fn put_uint(out: &mut impl BitSink, value: u64) {
+    put(out, 64 - value.leading_zeros(), value);
 }
 
 /// Reads a signed number.
@@ -87,6 +116,7 @@ pub(crate) fn read_uint(reader: &mut BitReader) -> Result<u64, ChunkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gorilla::bit_writer::BitWriter;
 
     fn written(write: impl FnOnce(&mut BitWriter)) -> Vec<u8> {
         let (mut writer, mut bytes) = (BitWriter::default(), Vec::new());

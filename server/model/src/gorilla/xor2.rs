@@ -23,7 +23,7 @@ mod iterate;
 
 pub use iterate::Xor2Iter;
 
-use super::bit_writer::BitWriter;
+use super::bit_writer::{BitSink, BitWriter};
 use super::bits::BitRun;
 use super::varbit;
 use super::window::Window;

@@ -134,6 +134,22 @@ impl Histogram {
 
 /// The sum of counts that are written as deltas.
 fn sum_of_deltas(buckets: &Buckets) -> Result<u64, HistogramFault> {
+    let (mut count, mut sum, mut signs) = (0_i64, 0_u128, 0_i64);
+    for delta in &buckets.words {
+        // As long as none before was negative, this is where it wraps.
+        count = count.wrapping_add(*delta as i64);
+        signs |= count;
+        sum += u128::from(count as u64);
+    }
+    match u64::try_from(sum) {
+        Ok(sum) if signs >= 0 => Ok(sum),
+        Ok(_) | Err(_) => checked_sum_of_deltas(buckets),
+    }
+}
+
+/// The same, one by one: which fault comes first.
+#[cold]
+fn checked_sum_of_deltas(buckets: &Buckets) -> Result<u64, HistogramFault> {
     let (mut count, mut sum) = (0_i64, 0_u64);
     for delta in &buckets.words {
         count = count

@@ -2,6 +2,8 @@
 //!
 //! Knows this message alone, and trusts no byte of it. Unknown fields are skipped, numbers may be packed or not, and
 //! of a field that stands twice the last counts, as protocol buffers ask.
+use std::ops::Range;
+
 use super::validate::HistogramFault;
 use super::value::{Buckets, Histogram, HistogramKind, ResetHint, Span};
 use crate::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
@@ -25,6 +27,25 @@ pub struct HistogramTimes {
     pub timestamp_ms: i64,
     /// Since when it counts; 0 where that isn't told.
     pub start_timestamp_ms: i64,
+}
+
+/// What was read of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadMessage<'a> {
+    /// When it was.
+    pub times: HistogramTimes,
+    /// What stands before its timestamp and behind it. `None` where something stands in it that wasn't read: what is
+    /// made of that is another reader's to say.
+    pub around_timestamp: Option<[&'a [u8]; 2]>,
+}
+
+/// A histogram on its way into a message without its timestamp.
+#[derive(Debug, Clone, Copy)]
+pub enum Untimed<'a> {
+    /// It stands in a message, in two pieces: see [`ReadMessage::around_timestamp`].
+    AsItCame([&'a [u8]; 2]),
+    /// It has to be written.
+    Unwritten(&'a Histogram),
 }
 
 mod field {
@@ -53,61 +74,130 @@ impl Histogram {
     /// Becomes what a message says; it isn't validated yet. Allocates where its lists have to grow alone. After an
     /// error what it is says nothing.
     pub fn read_message(&mut self, message: &[u8]) -> Result<HistogramTimes, WireFault> {
-        self.clear();
-        self.kind = kind_of(message)?;
-        let mut times = HistogramTimes::default();
-        let mut fields = Fields { rest: message };
-        while let Some((number, value)) = fields.next()? {
-            self.read_field(number, value, &mut times)?;
-        }
-        Ok(times)
+        self.read_untimed(message).map(|read| read.times)
     }
 
-    fn read_field(&mut self, number: u32, value: Value, times: &mut HistogramTimes) -> Result<(), WireFault> {
+    /// Becomes what a message says, and tells where in it its timestamp stands.
+    pub fn read_untimed<'a>(&mut self, message: &'a [u8]) -> Result<ReadMessage<'a>, WireFault> {
+        // The count that tells the kind stands first in most messages.
+        let kind = if message.first() == Some(&FLOAT_COUNT_TAG) {
+            HistogramKind::Float
+        } else {
+            HistogramKind::Integer
+        };
+        let read = self.read_as(kind, message);
+        match &read {
+            Ok(reading) if reading.kind == kind => Ok(reading.message(message)),
+            Ok(_) | Err(_) => self.read_again(kind, message, read),
+        }
+    }
+
+    /// Reads a message whose first count doesn't tell the kind, or in which there is something wrong.
+    #[cold]
+    fn read_again<'a>(
+        &mut self,
+        guessed: HistogramKind,
+        message: &'a [u8],
+        read: Result<Reading, WireFault>,
+    ) -> Result<ReadMessage<'a>, WireFault> {
+        let kind = kind_of(message)?;
+        let read = if kind == guessed { read } else { self.read_as(kind, message) };
+        Ok(read?.message(message))
+    }
+
+    fn read_as(&mut self, kind: HistogramKind, message: &[u8]) -> Result<Reading, WireFault> {
+        self.clear();
+        self.kind = kind;
+        let (mut reading, mut fields) = (Reading::default(), Fields { rest: message });
+        let mut begin = 0;
+        while let Some((number, value)) = fields.next()? {
+            let end = message.len() - fields.rest.len();
+            self.read_field(number, value, begin..end, &mut reading)?;
+            begin = end;
+        }
+        Ok(reading)
+    }
+
+    fn read_field(
+        &mut self,
+        number: u32,
+        value: Value,
+        place: Range<usize>,
+        reading: &mut Reading,
+    ) -> Result<(), WireFault> {
         match (number, value) {
             (field::SUM, Value::Fixed64(bits)) => self.sum_bits = bits,
             (field::SCHEMA, Value::Varint(value)) => self.schema = unzigzag_32(value),
             (field::ZERO_THRESHOLD, Value::Fixed64(bits)) => self.zero_threshold = unsigned_zero(bits),
-            (field::RESET_HINT, Value::Varint(value)) => self.hint = hint(value),
-            (field::TIMESTAMP, Value::Varint(value)) => times.timestamp_ms = value as i64,
-            (field::START_TIMESTAMP, Value::Varint(value)) => times.start_timestamp_ms = value as i64,
+            (field::RESET_HINT, Value::Varint(value)) => {
+                self.hint = hint(value);
+                reading.is_all_read &= self.hint as u64 == value;
+            }
+            (field::TIMESTAMP, Value::Varint(value)) => {
+                reading.times.timestamp_ms = value as i64;
+                reading.is_all_read &= reading.timestamp.is_empty();
+                reading.timestamp = place;
+            }
+            (field::START_TIMESTAMP, Value::Varint(value)) => reading.times.start_timestamp_ms = value as i64,
             (field::NEGATIVE_SPANS, Value::Bytes(message)) => put_span(&mut self.negative, message)?,
             (field::POSITIVE_SPANS, Value::Bytes(message)) => put_span(&mut self.positive, message)?,
             (field::CUSTOM_VALUES, value) => return self.read_bounds(value),
             (number, value) => match self.kind {
-                HistogramKind::Integer => return self.read_integer_field(number, value),
-                HistogramKind::Float => return self.read_float_field(number, value),
+                HistogramKind::Integer => return self.read_integer_field(number, value, reading),
+                HistogramKind::Float => return self.read_float_field(number, value, reading),
             },
         }
         Ok(())
     }
 
     /// A field of integer histograms; those of float ones say nothing in it.
-    fn read_integer_field(&mut self, number: u32, value: Value) -> Result<(), WireFault> {
+    fn read_integer_field(
+        &mut self,
+        number: u32,
+        value: Value,
+        reading: &mut Reading,
+    ) -> Result<(), WireFault> {
         match (number, value) {
-            (field::COUNT_INT, Value::Varint(count)) => self.count = count,
+            (field::COUNT_INT, Value::Varint(count)) => {
+                self.count = count;
+                reading.kind = HistogramKind::Integer;
+            }
             (field::ZERO_COUNT_INT, Value::Varint(count)) => self.zero_count = count,
             // The last of the two counts: a float one takes the other back.
-            (field::ZERO_COUNT_FLOAT, Value::Fixed64(_)) => self.zero_count = 0,
+            (field::ZERO_COUNT_FLOAT, Value::Fixed64(_)) => {
+                self.zero_count = 0;
+                reading.is_all_read = false;
+            }
             (field::NEGATIVE_DELTAS, value) => put_deltas(&mut self.negative.words, value)?,
             (field::POSITIVE_DELTAS, value) => put_deltas(&mut self.positive.words, value)?,
-            (number, value) => return check_unread(number, value),
+            (number, value) => return reading.pass_over(number, value),
         }
         Ok(())
     }
 
-    fn read_float_field(&mut self, number: u32, value: Value) -> Result<(), WireFault> {
+    fn read_float_field(
+        &mut self,
+        number: u32,
+        value: Value,
+        reading: &mut Reading,
+    ) -> Result<(), WireFault> {
         match (number, value) {
-            (field::COUNT_FLOAT, Value::Fixed64(bits)) => self.count = bits,
+            (field::COUNT_FLOAT, Value::Fixed64(bits)) => {
+                self.count = bits;
+                reading.kind = HistogramKind::Float;
+            }
             (field::ZERO_COUNT_FLOAT, Value::Fixed64(bits)) => self.zero_count = bits,
-            (field::ZERO_COUNT_INT, Value::Varint(_)) => self.zero_count = 0,
+            (field::ZERO_COUNT_INT, Value::Varint(_)) => {
+                self.zero_count = 0;
+                reading.is_all_read = false;
+            }
             (field::NEGATIVE_COUNTS, value) => {
                 put_doubles(value, HISTOGRAM_BUCKETS_MAX, &mut self.negative.words)?
             }
             (field::POSITIVE_COUNTS, value) => {
                 put_doubles(value, HISTOGRAM_BUCKETS_MAX, &mut self.positive.words)?
             }
-            (number, value) => return check_unread(number, value),
+            (number, value) => return reading.pass_over(number, value),
         }
         Ok(())
     }
@@ -155,6 +245,47 @@ impl Histogram {
 
 // --- reading ---
 
+/// What a message says beside the histogram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reading {
+    times: HistogramTimes,
+    /// Where the timestamp stands; nowhere where the message has none.
+    timestamp: Range<usize>,
+    /// What the last count that was read says; integer where there is none.
+    kind: HistogramKind,
+    /// Nothing was passed over.
+    is_all_read: bool,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        let (times, kind) = (HistogramTimes::default(), HistogramKind::Integer);
+        Self { times, timestamp: 0..0, kind, is_all_read: true }
+    }
+}
+
+impl Reading {
+    fn message<'a>(&self, message: &'a [u8]) -> ReadMessage<'a> {
+        let around = || [&message[..self.timestamp.start], &message[self.timestamp.end..]];
+        ReadMessage { times: self.times, around_timestamp: self.is_all_read.then(around) }
+    }
+
+    /// A field that isn't read: one of the other kind or of a later version, or one with a wrong type.
+    #[cold]
+    fn pass_over(&mut self, number: u32, value: Value) -> Result<(), WireFault> {
+        self.is_all_read = false;
+        match number {
+            field::COUNT_INT => self.kind = HistogramKind::Integer,
+            field::COUNT_FLOAT => self.kind = HistogramKind::Float,
+            _other => {}
+        }
+        check_unread(number, value)
+    }
+}
+
+/// The tag of a float histogram's count.
+const FLOAT_COUNT_TAG: u8 = (field::COUNT_FLOAT << 3 | 1) as u8;
+
 /// A field's value. None of this message's is of 32 bits.
 #[derive(Debug, Clone, Copy)]
 enum Value<'a> {
@@ -170,6 +301,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -191,8 +323,19 @@ impl<'a> Fields<'a> {
         if tag >> 3 == 0 { Err(WireFault::Malformed) } else { Ok(Some((tag >> 3, value))) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self) -> Result<u64, WireFault> {
+        match self.rest {
+            // Most are so short.
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, WireFault> {
         let mut value = 0;
         for at in 0..10 {
             let byte = *self.rest.get(at).ok_or(WireFault::Malformed)?;
@@ -222,7 +365,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Of the two counts the last decides. It stands first in most messages, so this reads on for tags alone.
+/// Of the two counts the last decides.
+#[cold]
 fn kind_of(message: &[u8]) -> Result<HistogramKind, WireFault> {
     let mut kind = HistogramKind::Integer;
     let mut fields = Fields { rest: message };
@@ -242,7 +386,7 @@ fn unsigned_zero(bits: u64) -> f64 {
     if value == 0.0 { 0.0 } else { value }
 }
 
-/// A field that isn't read: one of the other kind or of a later version, or one with a wrong type.
+/// Whether a field that isn't read has the type that it has to have.
 fn check_unread(number: u32, value: Value) -> Result<(), WireFault> {
     let is_right = match number {
         field::COUNT_INT | field::ZERO_COUNT_INT => matches!(value, Value::Varint(_)),
@@ -283,9 +427,34 @@ fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), WireFault> {
         Value::Bytes(packed) => Fields { rest: packed },
         Value::Fixed64(_) | Value::Fixed32 => return Err(WireFault::Malformed),
     };
-    while !packed.rest.is_empty() {
-        put_word(out, unzigzag(packed.varint()?) as u64, HISTOGRAM_BUCKETS_MAX)?;
+    // Each takes a byte at the least: mostly there can't be too many.
+    if packed.rest.len() > HISTOGRAM_BUCKETS_MAX.saturating_sub(out.len()) {
+        while !packed.rest.is_empty() {
+            put_word(out, unzigzag(packed.varint()?) as u64, HISTOGRAM_BUCKETS_MAX)?;
+        }
+        return Ok(());
     }
+    let (begin, mut rest) = (out.len(), packed.rest);
+    out.resize(begin + rest.len(), 0);
+    let mut count = 0;
+    for word in &mut out[begin..] {
+        let value = match rest {
+            [] => break,
+            [byte, after @ ..] if *byte < 0x80 => {
+                rest = after;
+                u64::from(*byte)
+            }
+            _ => {
+                let mut long = Fields { rest };
+                let value = long.long_varint()?;
+                rest = long.rest;
+                value
+            }
+        };
+        *word = unzigzag(value) as u64;
+        count += 1;
+    }
+    out.truncate(begin + count);
     Ok(())
 }
 

@@ -96,7 +96,7 @@ impl fmt::Display for Counts {
 mod tests {
     use super::*;
     use silverback_model::gorilla::OpenXor;
-    use silverback_model::histogram::wire::HistogramTimes;
+    use silverback_model::histogram::wire::{HistogramTimes, Untimed};
     use silverback_model::{Exemplar, LabelBlock, Sample, SeriesId, SeriesRef};
     use silverback_storage::wal::Journal;
     use silverback_storage::wal::record::{Group, Snapshot, records};
@@ -128,7 +128,7 @@ mod tests {
         group.started(-7);
         for start_timestamp_ms in [0, 5] {
             let times = HistogramTimes { timestamp_ms: 6 + start_timestamp_ms, start_timestamp_ms };
-            group.stored_histogram(SeriesRef(1), times, &Histogram::default());
+            group.stored_histogram(SeriesRef(1), times, Untimed::Unwritten(&Histogram::default()));
         }
         group.exemplar(REF, &Exemplar { timestamp_ms: 4, value: 1.0, labels: LabelBlock(&[]) });
         group.removed(REF, SeriesId(1));

@@ -164,13 +164,21 @@ impl SeriesStore {
         if timestamp_ms <= own.newest_ms() {
             return self.append_late_histogram(at, timestamp_ms, histogram, late_window_ms);
         }
-        let before = own.open_bytes() + vec_bytes(&own.sealed);
-        if let Some(sealed) = own.open.append(timestamp_ms, histogram) {
+        let before = own.open.heap_bytes();
+        let sealed = own.open.append(timestamp_ms, histogram);
+        let now = own.open.heap_bytes();
+        // Mostly the chunk has room.
+        if now != before {
+            self.histogram_bytes += heap_bytes(now);
+            self.histogram_bytes -= heap_bytes(before);
+        }
+        if let Some(sealed) = sealed {
+            let before = vec_bytes(&own.sealed);
             self.histogram_bytes += sealed_bytes(&sealed);
             own.sealed.push(sealed);
+            self.histogram_bytes += vec_bytes(&own.sealed);
+            self.histogram_bytes -= before;
         }
-        self.histogram_bytes += own.open_bytes() + vec_bytes(&own.sealed);
-        self.histogram_bytes -= before;
         Ok(Appended::Stored)
     }
 

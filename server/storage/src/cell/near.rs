@@ -31,6 +31,22 @@ impl SeriesStore {
         prefetch(self.histories.get(at.0));
     }
 
+    /// Brings a series' histograms towards the core. Its history should be near.
+    #[inline]
+    pub(crate) fn prefetch_histograms(&self, at: SeriesRef) {
+        if let Some(own) = &self.histories.get(at.0).histograms {
+            own.open.prefetch();
+        }
+    }
+
+    /// Brings what the next histogram of a series is written against towards the core. Its histograms should be near.
+    #[inline]
+    pub(crate) fn prefetch_last_histogram(&self, at: SeriesRef) {
+        if let Some(own) = &self.histories.get(at.0).histograms {
+            own.open.prefetch_last();
+        }
+    }
+
     /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
     #[inline]
     pub(crate) fn prefetch_lists(&self, at: SeriesRef) {

@@ -110,7 +110,7 @@ impl Clear for PartBuffer {
         self.starts.clear();
         self.starts.shrink_to(KEPT_SAMPLES_MAX);
         self.histograms.clear();
-        self.histograms.shrink_to(KEPT_BESIDE_MAX);
+        self.histograms.shrink_to(KEPT_SAMPLES_MAX);
         self.exemplars.clear();
         self.exemplars.shrink_to(KEPT_BESIDE_MAX);
         self.metadata.clear();
@@ -299,8 +299,10 @@ mod tests {
         let pool = PartPool::default();
         let mut part = pool.take().unwrap();
         part.samples.resize(1000, Sample::new(1, 1.0));
+        part.histograms.reserve(1000);
         drop(part);
         let part = pool.take().unwrap();
         assert!(part.samples.is_empty() && part.samples.capacity() >= 1000);
+        assert!(part.histograms.capacity() >= 1000, "a request may have nothing else");
     }
 }

@@ -8,11 +8,30 @@ use crate::shard::Shard;
 use crate::shard::append::{OfPart, PartOutcome, Run, TimeBounds};
 use crate::wal::Journal;
 use silverback_model::histogram::Histogram;
-use silverback_model::histogram::wire::{HistogramTimes, WireFault};
+use silverback_model::histogram::wire::{ReadMessage, Untimed, WireFault};
 use silverback_model::limits::HISTOGRAM_SCRATCH_BYTES_KEPT;
 use silverback_model::{RefusedReason, Sample};
 
+/// How many histograms ahead the table's slot is brought near, then the series' lines, its histograms, and what is
+/// written against: each is found through the one before.
+const SLOT_AHEAD: usize = 7;
+const LINES_AHEAD: usize = 5;
+const HISTOGRAMS_AHEAD: usize = 3;
+const LAST_AHEAD: usize = 1;
+
 impl Shard {
+    /// Brings near what those of a part will touch that come next.
+    pub(crate) fn look_ahead_at_histograms(&self, next: &[PartHistogram]) {
+        let table = |next: &PartHistogram| &self.cells[usize::from(next.id.cell().0)].table;
+        let candidate = |ahead: usize| next.get(ahead).and_then(|next| table(next).candidate(next.id));
+        if let Some(next) = next.get(SLOT_AHEAD) {
+            table(next).prefetch(next.id);
+        }
+        candidate(LINES_AHEAD).into_iter().for_each(|series| self.store.prefetch_history(series));
+        candidate(HISTOGRAMS_AHEAD).into_iter().for_each(|series| self.store.prefetch_histograms(series));
+        candidate(LAST_AHEAD).into_iter().for_each(|series| self.store.prefetch_last_histogram(series));
+    }
+
     /// Takes histograms of a part in.
     pub fn append_histograms(
         &mut self,
@@ -53,10 +72,10 @@ impl Shard {
     ) {
         let series = self.find(entry.id);
         let read = read(of_part, entry, scratch);
-        let time_ms = read.map_or_else(|(time_ms, _)| time_ms, |times| times.timestamp_ms);
+        let time_ms = read.as_ref().map_or_else(|(time_ms, _)| *time_ms, |read| read.times.timestamp_ms);
         let stored = read.map_err(|(_, reason)| reason);
         let stored =
-            stored.and_then(|times| self.store_histogram(of_part, entry, series, (times, scratch), journal));
+            stored.and_then(|read| self.store_histogram(of_part, entry, series, (read, scratch), journal));
         match stored {
             Ok(()) => outcome.histograms += 1,
             Err(reason) => {
@@ -74,10 +93,10 @@ impl Shard {
         OfPart { body, bounds }: OfPart<'_>,
         entry: &PartHistogram,
         series: Option<SeriesRef>,
-        (times, histogram): (HistogramTimes, &Histogram),
+        (read, histogram): (ReadMessage<'_>, &Histogram),
         journal: &mut impl Journal,
     ) -> Result<(), RefusedReason> {
-        let time_ms = times.timestamp_ms;
+        let time_ms = read.times.timestamp_ms;
         let (series, appended) = match series {
             Some(series) => (series, self.append_to(series, time_ms, histogram, bounds.late_window_ms)?),
             None => {
@@ -87,16 +106,22 @@ impl Shard {
                 (self.create_by(body, entry.id, entry.labels, create, journal)?, Appended::Stored)
             }
         };
-        match appended {
-            Appended::Stored => journal.stored_histogram(series, self.logged_times(times), histogram),
-            Appended::StoredLate => {
-                journal.stored_late_histogram(series, self.logged_times(times), histogram);
-                self.counters.late += 1;
-            }
+        let is_late = match appended {
+            Appended::Stored => false,
+            Appended::StoredLate => true,
             Appended::Already => {
                 self.counters.already += 1;
                 return Ok(());
             }
+        };
+        let times = self.logged_times(read.times);
+        let as_it_came = read.around_timestamp.filter(|_| times == read.times);
+        let untimed = as_it_came.map_or(Untimed::Unwritten(histogram), Untimed::AsItCame);
+        if is_late {
+            journal.stored_late_histogram(series, times, untimed);
+            self.counters.late += 1;
+        } else {
+            journal.stored_histogram(series, times, untimed);
         }
         self.widen_range(time_ms, time_ms);
         if time_ms < self.late_marks.border_ms() {
@@ -127,20 +152,24 @@ impl Shard {
     }
 }
 
-/// Reads and judges a histogram, and tells its times, or why it is refused.
-fn read(
-    OfPart { body, bounds }: OfPart<'_>,
+/// Reads and judges a histogram, and tells what its message says, or why it is refused.
+fn read<'a>(
+    OfPart { body, bounds }: OfPart<'a>,
     entry: &PartHistogram,
     scratch: &mut Histogram,
-) -> Result<HistogramTimes, (i64, RefusedReason)> {
-    let times = scratch.read_message(body.message(entry.message)).map_err(|fault| match fault {
+) -> Result<ReadMessage<'a>, (i64, RefusedReason)> {
+    let mut read = scratch.read_untimed(body.message(entry.message)).map_err(|fault| match fault {
         WireFault::Malformed => (0, RefusedReason::MalformedHistogram),
         WireFault::Histogram(fault) => (0, fault.into()),
     })?;
-    let time_ms = times.timestamp_ms;
+    let (time_ms, schema) = (read.times.timestamp_ms, scratch.schema);
     bounds.check(Sample::new(time_ms, 0.0)).map_err(|reason| (time_ms, reason))?;
     scratch.accept().map_err(|fault| (time_ms, fault.into()))?;
-    Ok(times)
+    if scratch.schema != schema {
+        // A replay doesn't reduce what was reduced here.
+        read.around_timestamp = None;
+    }
+    Ok(read)
 }
 
 #[cfg(test)]

@@ -188,7 +188,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// is looked at after each.
     async fn append_histograms(&mut self, write: &WritePart, bounds: TimeBounds, outcome: &mut PartOutcome) {
         let mut began_us = self.host.monotonic_us();
-        for histogram in &write.part.histograms {
+        for (at, histogram) in write.part.histograms.iter().enumerate() {
             let now_us = self.host.monotonic_us();
             if now_us - began_us >= HISTOGRAMS_SLICE_US {
                 self.shard.borrow_mut().counters.busy_us += now_us - began_us;
@@ -196,6 +196,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 began_us = self.host.monotonic_us();
             }
             let mut shard = self.shard.borrow_mut();
+            shard.look_ahead_at_histograms(&write.part.histograms[at..]);
             let journal = &mut *self.log.journal();
             outcome.add(shard.append_histograms(
                 &write.body,

@@ -2,8 +2,8 @@
 
 use crate::wal::record::{Claim, OpenHistogramBytes};
 use silverback_model::gorilla::SealedChunk;
-use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{Histogram, SealedHistogram};
+use silverback_model::histogram::SealedHistogram;
+use silverback_model::histogram::wire::{HistogramTimes, Untimed};
 use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// Takes a shard's changes in the order in which they are made. A series ref means one series from
@@ -26,11 +26,12 @@ pub trait Journal {
     /// The sample that was stored last has a start timestamp, in ms, which is not 0.
     fn started(&mut self, start_ms: i64);
 
-    /// A native histogram was stored, the newest of its series.
-    fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram);
+    /// A native histogram was stored, the newest of its series. One that stands in a message as it came has the start
+    /// timestamp that is told beside it.
+    fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>);
 
-    /// A native histogram was stored that is older than the newest of its series.
-    fn stored_late_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram);
+    /// The same of one that is older than the newest of its series.
+    fn stored_late_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>);
 
     /// From here on a series has these histograms, in chunks that are cut, oldest first, and the open one, whatever it
     /// had: some were deleted, or it came from another shard.
@@ -104,9 +105,10 @@ impl Journal for NoJournal {
 
     fn started(&mut self, _start_ms: i64) {}
 
-    fn stored_histogram(&mut self, _series: SeriesRef, _times: HistogramTimes, _histogram: &Histogram) {}
+    fn stored_histogram(&mut self, _series: SeriesRef, _times: HistogramTimes, _histogram: Untimed<'_>) {}
 
-    fn stored_late_histogram(&mut self, _series: SeriesRef, _times: HistogramTimes, _histogram: &Histogram) {}
+    fn stored_late_histogram(&mut self, _series: SeriesRef, _times: HistogramTimes, _histogram: Untimed<'_>) {
+    }
 
     fn replaced_histograms(
         &mut self,

@@ -141,11 +141,12 @@ fn has_no_less(kind: HistogramKind, tracks: &[Track], words: &[u64]) -> bool {
     match kind {
         HistogramKind::Integer => {
             // How much more each bucket has than before is the running sum of the deltas' differences.
-            let mut more = 0_i64;
-            tracks.iter().zip(words).all(|(track, word)| {
+            let (mut more, mut signs) = (0_i64, 0_i64);
+            for (track, word) in tracks.iter().zip(words) {
                 more = more.wrapping_add(word.wrapping_sub(track.last) as i64);
-                more >= 0
-            })
+                signs |= more;
+            }
+            signs >= 0
         }
         HistogramKind::Float => {
             tracks.iter().zip(words).all(|(track, word)| !is_less(kind, *word, track.last))

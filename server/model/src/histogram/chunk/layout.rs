@@ -1,6 +1,6 @@
 //! What all histograms of a chunk have in common, as it stands in front of them.
 use super::error::HistogramChunkError;
-use crate::gorilla::bit_writer::BitWriter;
+use crate::gorilla::bit_writer::{BitSink, BitWriter};
 use crate::gorilla::bits::BitReader;
 use crate::gorilla::varbit;
 use crate::histogram::spans::bucket_count;

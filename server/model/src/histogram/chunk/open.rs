@@ -8,6 +8,7 @@ use super::sealed::SealedHistogram;
 use super::state::{State, Words};
 use super::{HEADER_BYTES, ResetHeader};
 use crate::gorilla::bit_writer::BitWriter;
+use crate::gorilla::prefetch;
 use crate::histogram::spans::spread;
 use crate::histogram::value::{Histogram, HistogramKind, ResetHint, Span};
 
@@ -79,6 +80,22 @@ impl OpenHistogram {
         let stream = &bytes[HEADER_BYTES..];
         let stream = BitWriter::resume(stream, 8 * stream.len() - bits_left);
         Ok(Self { header, samples, layout, state, first_timestamp_ms, plan, stream })
+    }
+
+    /// Brings the chunk towards the core: it lies in several lines.
+    pub fn prefetch(&self) {
+        prefetch(&self.layout);
+        prefetch(&self.state);
+        prefetch(&self.state.positive);
+        prefetch(&self.stream);
+        prefetch(&self.plan);
+    }
+
+    /// Brings what the next histogram is written against towards the core. The chunk itself should be near.
+    pub fn prefetch_last(&self) {
+        self.layout.positive.first().into_iter().for_each(prefetch);
+        self.state.prefetch();
+        self.stream.prefetch_end();
     }
 
     /// Adds a histogram, valid and newer than the last. Where it begins another chunk this becomes that, and the

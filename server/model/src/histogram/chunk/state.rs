@@ -3,9 +3,9 @@ use super::error::HistogramChunkError;
 use super::layout::Layout;
 use super::track::Track;
 use crate::STALE_NAN_BITS;
-use crate::gorilla::bit_writer::BitWriter;
+use crate::gorilla::bit_writer::{BitSink, BitWriter};
 use crate::gorilla::bits::BitReader;
-use crate::gorilla::varbit;
+use crate::gorilla::{prefetch, varbit};
 use crate::histogram::spans::bucket_count;
 use crate::histogram::value::{Histogram, HistogramKind};
 
@@ -49,6 +49,16 @@ impl State {
         (self.positive.capacity() + self.negative.capacity()) * size_of::<Track>()
     }
 
+    /// Brings the buckets towards the core, of many the first.
+    pub(super) fn prefetch(&self) {
+        /// Lines of a side; what follows comes by itself.
+        const LINES: usize = 12;
+        const PER_LINE: usize = 64 / size_of::<Track>();
+        for side in [&self.positive, &self.negative] {
+            side.iter().step_by(PER_LINE).take(LINES).for_each(prefetch);
+        }
+    }
+
     /// Writes a chunk's first histogram, behind its layout. A staleness marker has to be emptied before.
     pub(super) fn put_first(
         timestamp_ms: i64,
@@ -88,13 +98,15 @@ impl State {
                 self.count.put_integer(histogram.count, out);
                 self.zero_count.put_integer(histogram.zero_count, out);
                 self.sum.put_float(histogram.sum_bits, out);
-                self.each_bucket(words, |track, word| track.put_integer(word, out));
+                put_integers(&mut self.positive, words.positive, out);
+                put_integers(&mut self.negative, words.negative, out);
             }
             HistogramKind::Float => {
                 self.count.put_float(histogram.count, out);
                 self.zero_count.put_float(histogram.zero_count, out);
                 self.sum.put_float(histogram.sum_bits, out);
-                self.each_bucket(words, |track, word| track.put_float(word, out));
+                put_floats(&mut self.positive, words.positive, out);
+                put_floats(&mut self.negative, words.negative, out);
             }
         }
     }
@@ -115,12 +127,6 @@ impl State {
             }
         }
         self.sum.put_float(STALE_NAN_BITS, out);
-    }
-
-    #[inline(always)]
-    fn each_bucket(&mut self, words: Words, mut put: impl FnMut(&mut Track, u64)) {
-        self.positive.iter_mut().zip(words.positive).for_each(|(track, word)| put(track, *word));
-        self.negative.iter_mut().zip(words.negative).for_each(|(track, word)| put(track, *word));
     }
 
     /// Reads a chunk's first histogram.
@@ -159,6 +165,22 @@ impl State {
             HistogramKind::Float => buckets.try_for_each(|track| track.read_float(reader)),
         }?)
     }
+}
+
+fn put_integers(tracks: &mut [Track], words: &[u64], out: &mut BitWriter) {
+    out.many(|out| {
+        for (track, word) in tracks.iter_mut().zip(words) {
+            track.put_integer(*word, out);
+        }
+    });
+}
+
+fn put_floats(tracks: &mut [Track], words: &[u64], out: &mut BitWriter) {
+    out.many(|out| {
+        for (track, word) in tracks.iter_mut().zip(words) {
+            track.put_float(*word, out);
+        }
+    });
 }
 
 const fn track(kind: HistogramKind, word: u64) -> Track {

@@ -1,6 +1,6 @@
 //! One number that changes from sample to sample, and how its change is written.
 use crate::gorilla::ChunkError;
-use crate::gorilla::bit_writer::BitWriter;
+use crate::gorilla::bit_writer::BitSink;
 use crate::gorilla::bits::BitReader;
 use crate::gorilla::varbit;
 use crate::gorilla::window::Window;
@@ -30,13 +30,13 @@ impl Track {
         Self { last: first_bits, step: NO_WINDOW }
     }
 
-    #[inline]
-    pub(super) fn put_integer(&mut self, value: u64, out: &mut BitWriter) {
+    #[inline(always)]
+    pub(super) fn put_integer(&mut self, value: u64, out: &mut impl BitSink) {
         varbit::put_int(out, self.step_to(value));
     }
 
     /// Takes an integer as the next without writing it; tells the difference of differences.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step_to(&mut self, value: u64) -> i64 {
         let step = value.wrapping_sub(self.last);
         let change = step.wrapping_sub(self.step) as i64;
@@ -52,7 +52,7 @@ impl Track {
     }
 
     #[inline]
-    pub(super) fn put_float(&mut self, bits: u64, out: &mut BitWriter) {
+    pub(super) fn put_float(&mut self, bits: u64, out: &mut impl BitSink) {
         let changed = bits ^ self.last;
         self.last = bits;
         if changed == 0 {

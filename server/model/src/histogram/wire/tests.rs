@@ -150,3 +150,42 @@ fn a_zero_of_either_sign_is_one_threshold_and_one_bound_as_in_a_chunk_of_them() 
     };
     assert_eq!(signed(-0.0), signed(0.0));
 }
+
+#[test]
+fn what_stands_around_a_timestamp_is_told_where_all_of_a_message_was_read() {
+    let around = |message: &[u8]| {
+        let mut histogram = Histogram::default();
+        let read = histogram.read_untimed(message).unwrap();
+        let untimed = read.around_timestamp.map(|pieces| pieces.concat());
+        if let Some(untimed) = &untimed {
+            let mut again = integer();
+            let times = HistogramTimes { timestamp_ms: 0, ..read.times };
+            assert_eq!((again.read_message(untimed), again), (Ok(times), histogram));
+        }
+        untimed
+    };
+    let timed = |histogram: &Histogram, timestamp_ms| {
+        let mut out = Vec::new();
+        histogram.put_message(HistogramTimes { timestamp_ms, ..TIMES }, &mut out);
+        out
+    };
+    for histogram in [integer(), float(), Histogram::default(), Histogram::stale(HistogramKind::Float)] {
+        assert_eq!(around(&timed(&histogram, 7)), Some(timed(&histogram, 0)));
+        assert_eq!(around(&timed(&histogram, 0)), Some(timed(&histogram, 0)));
+        // A second timestamp, a hint and a field of a later version, and a count of the other kind.
+        for odd in [
+            &[0x78, 9][..],
+            &[0x70, 4],
+            &[0xa0, 0x01, 7],
+            &[0x60 | 8, 0],
+            &[0x30, 0, 0x39, 0, 0, 0, 0, 0, 0, 0, 0],
+        ] {
+            let read = [&timed(&histogram, 7)[..], odd].concat();
+            let is_read = Histogram::default().read_message(&read).is_ok();
+            assert!(!is_read || around(&read).is_none(), "{odd:?}");
+        }
+    }
+    // The kind is told last.
+    let late = [&[0x70, 2][..], &timed(&float(), 7)].concat();
+    assert_eq!(around(&late), Some([&[0x70, 2][..], &timed(&float(), 0)].concat()));
+}

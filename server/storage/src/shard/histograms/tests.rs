@@ -16,11 +16,11 @@ use crate::shard::delete::tests::{KeptLog, Shared, delete_range, replayed_shard}
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::tests::{EVER, append_to, labels, shard};
-use crate::wal::record::{Snapshot, records};
+use crate::wal::record::{HistogramEntry, Record, Snapshot, records};
 use crate::wal::replay::Restore;
 use crate::wal::{Log, MemoryLog, NoJournal};
 use silverback_host::Alone;
-use silverback_model::histogram::wire::HistogramTimes;
+use silverback_model::histogram::wire::{HistogramTimes, Untimed};
 use silverback_model::histogram::{Buckets, HistogramKind, ResetHint, Span};
 use silverback_model::limits::CHUNK_RANGE_MS;
 use silverback_model::{Epoch, Labels, SeriesIdHasher, ShardId};
@@ -428,10 +428,57 @@ fn what_an_older_version_kept_at_one_time_is_accepted_again_and_replayed() {
     append_to(&shard, EVER, &[(named("a"), vec![float])], &mut *log.journal());
     shard.borrow_mut().store.append_histogram(SeriesRef(0), STEP_MS, &histogram, 0).unwrap();
     let times = HistogramTimes { timestamp_ms: STEP_MS, ..HistogramTimes::default() };
-    log.journal().stored_histogram(SeriesRef(0), times, &histogram);
+    log.journal().stored_histogram(SeriesRef(0), times, Untimed::Unwritten(&histogram));
     let again = take(&shard, &vec![(named("a"), vec![(STEP_MS, histogram)])]);
     assert_eq!((again.histograms, floats_to(&shard, &[float]).written), (1, 1));
     let another = floats_to(&shard, &[Sample::new(STEP_MS, 2.0)]);
     assert_eq!(refused(&another), [(RefusedReason::Duplicate, 1)]);
     check_replays(&shard, &log);
+}
+
+/// The messages that the log has after these came as they are, one a step.
+fn logged(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let (shard, log) = (shard(), KeptLog::default());
+    for message in messages {
+        let (mut body, mut histograms) = part(&vec![run("a", 0..1, counting)]);
+        let span = MessageSpan::of_scratch(0, message.len());
+        (body.scratch, histograms[0].message) = (message.clone(), span);
+        let outcome = shard.borrow_mut().append_histograms(&body, &histograms, EVER, &mut *log.journal());
+        assert_eq!((outcome.histograms, refused(&outcome)), (1, vec![]));
+    }
+    check_replays(&shard, &log);
+    let mut logged = Vec::new();
+    for payload in log.payloads() {
+        for record in records(&payload) {
+            let Record::Histograms(record) = record.unwrap() else { continue };
+            for entry in &record {
+                let HistogramEntry::Stored { message, .. } = entry.unwrap() else { panic!("chunks") };
+                logged.push(message.to_vec());
+            }
+        }
+    }
+    logged
+}
+
+#[test]
+fn the_log_has_a_message_as_it_came_but_for_its_timestamp_and_writes_anew_what_isn_t_all_read() {
+    let message = |histogram: &Histogram, timestamp_ms, start_timestamp_ms| {
+        let mut message = Vec::new();
+        histogram.put_message(HistogramTimes { timestamp_ms, start_timestamp_ms }, &mut message);
+        message
+    };
+    // Its sum first, which no other writer would.
+    let sum = [&[0x19][..], &1.5_f64.to_le_bytes()].concat();
+    let strange = |step: i64| [&sum[..], &message(&counting(3), step, 0)].concat();
+    assert_eq!(logged(&[strange(1)]), [strange(0)]);
+    // Since when it counts goes with it, unless that can't be.
+    assert_eq!(logged(&[message(&counting(3), 20, 10)]), [message(&counting(3), 0, 10)]);
+    assert_eq!(logged(&[[&sum[..], &message(&counting(3), 20, 30)].concat()]), [message(&counting(3), 0, 0)]);
+    // A field of a later version.
+    assert_eq!(logged(&[[&strange(1)[..], &[0xa0, 0x01, 7]].concat()]), [message(&counting(3), 0, 0)]);
+    // A replay reduces none.
+    let fine = |schema| Histogram { schema, ..counting(3) };
+    let mut reduced = fine(9);
+    reduced.accept().unwrap();
+    assert_eq!(logged(&[message(&fine(9), 1, 0), message(&reduced, 2, 0)]), vec![message(&reduced, 0, 0); 2]);
 }

@@ -11,8 +11,8 @@ use super::series::SeriesWriter;
 use super::start_timestamps::StartTimestampsWriter;
 use crate::wal::{AdoptedSeries, Journal, RefReuse};
 use silverback_model::gorilla::SealedChunk;
-use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{Histogram, SealedHistogram};
+use silverback_model::histogram::SealedHistogram;
+use silverback_model::histogram::wire::{HistogramTimes, Untimed};
 use silverback_model::{Exemplar, Metadata, Sample, SeriesId, SeriesRef};
 
 /// In how many parts a group's payload comes, empty ones included.
@@ -140,11 +140,11 @@ impl Journal for Group {
         }
     }
 
-    fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+    fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>) {
         self.histograms.push(series, times, histogram);
     }
 
-    fn stored_late_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+    fn stored_late_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>) {
         self.histograms.push_late(series, times, histogram);
     }
 

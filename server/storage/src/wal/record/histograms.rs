@@ -7,8 +7,8 @@ use super::counted::{CountedRecord, CountedWriter, ReadEntry, WriteEntry};
 use super::varint::{RefSteps, put_varint, take, take_byte, take_bytes, take_varint, unzigzag, zigzag};
 use super::{RecordError, RecordType};
 use silverback_model::SeriesRef;
-use silverback_model::histogram::wire::HistogramTimes;
-use silverback_model::histogram::{EndPlan, Histogram, HistogramKind, SealedHistogram};
+use silverback_model::histogram::wire::{HistogramTimes, Untimed};
+use silverback_model::histogram::{EndPlan, HistogramKind, SealedHistogram};
 
 /// Before a histogram.
 const STORED: u8 = 0;
@@ -33,28 +33,34 @@ impl WriteEntry for WriteHistograms {
 }
 
 impl HistogramsWriter {
-    pub(super) fn push(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+    pub(super) fn push(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>) {
         self.push_as(STORED, series, times, histogram);
     }
 
     /// One that isn't the newest of its series.
-    pub(super) fn push_late(&mut self, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+    pub(super) fn push_late(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>) {
         self.push_as(STORED_LATE, series, times, histogram);
     }
 
-    fn push_as(&mut self, kind: u8, series: SeriesRef, times: HistogramTimes, histogram: &Histogram) {
+    fn push_as(&mut self, kind: u8, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>) {
         let HistogramTimes { timestamp_ms, start_timestamp_ms } = times;
         self.put(|writer, entries| {
             entries.push(kind);
             writer.refs.put(entries, series);
             put_varint(entries, zigzag(timestamp_ms.wrapping_sub(writer.timestamp_ms)));
             writer.timestamp_ms = timestamp_ms;
-            writer.message.clear();
             // Its timestamp stands before it.
-            histogram
-                .put_message(HistogramTimes { timestamp_ms: 0, start_timestamp_ms }, &mut writer.message);
-            put_varint(entries, writer.message.len() as u64);
-            entries.extend_from_slice(&writer.message);
+            let untimed = HistogramTimes { timestamp_ms: 0, start_timestamp_ms };
+            let pieces = match histogram {
+                Untimed::AsItCame(pieces) => pieces,
+                Untimed::Unwritten(histogram) => {
+                    writer.message.clear();
+                    histogram.put_message(untimed, &mut writer.message);
+                    [&*writer.message, &[]]
+                }
+            };
+            put_varint(entries, (pieces[0].len() + pieces[1].len()) as u64);
+            pieces.into_iter().for_each(|piece| entries.extend_from_slice(piece));
         });
     }
 
@@ -237,6 +243,7 @@ impl FusedIterator for SealedHistograms<'_> {}
 mod tests {
     use super::*;
     use crate::wal::record::{Record, records};
+    use silverback_model::histogram::Histogram;
 
     const SERIES: [SeriesRef; 2] = [SeriesRef(7), SeriesRef(3)];
 
@@ -251,13 +258,14 @@ mod tests {
     fn payload() -> Vec<u8> {
         let mut writer = HistogramsWriter::default();
         let histogram = Histogram { count: 9, ..Histogram::default() };
-        writer.push(SERIES[0], times(1_700_000_000_000, 0), &histogram);
+        let unwritten = Untimed::Unwritten(&histogram);
+        writer.push(SERIES[0], times(1_700_000_000_000, 0), unwritten);
         let plan = EndPlan { end_ms: -1, is_reckoned: true };
         let open = OpenHistogramBytes { kind: HistogramKind::Integer, plan, bytes: &[4, 5] };
         writer.push_chunks(SERIES[1], &[chunk(), chunk()], Some(open));
         writer.push_chunks(SERIES[0], &[], None);
-        writer.push(SERIES[1], times(i64::MIN, 0), &histogram);
-        writer.push_late(SERIES[0], times(1_700_000_000_000, 1_600_000_000_000), &histogram);
+        writer.push(SERIES[1], times(i64::MIN, 0), unwritten);
+        writer.push_late(SERIES[0], times(1_700_000_000_000, 1_600_000_000_000), unwritten);
         writer.finish();
         writer.parts().concat()
     }

@@ -1,6 +1,6 @@
 //! A series of which blocks have a part and memory has a part, as one. Before the border both have most of what memory
 //! still holds there, and each has what the other lacks: memory what came late and is in no block yet, blocks what memory
-//! has let go of. Each time stands once; of two samples of one time that of the blocks stays.
+//! has let go of. Each time stands once; what both have of one time is the same sample.
 //!
 //! Chunks that both have are mostly the same bytes, and stay as they are. Where they differ the one of the blocks and those
 //! of memory that overlap it are made one run.
@@ -142,13 +142,13 @@ mod tests {
 
     use super::*;
 
-    /// A series of these chunks, each of samples whose values are `of` and their times.
-    fn series(of: i64, chunks: &[Vec<i64>]) -> SeriesBatch {
+    /// A series of these chunks, each of samples whose values are their times.
+    fn series(chunks: &[Vec<i64>]) -> SeriesBatch {
         let mut batch = SeriesBatchBuilder::default();
         batch.begin_series(|out| out.extend_from_slice(b"labels"));
         for times in chunks.iter().filter(|times| !times.is_empty()) {
             let mut words = Vec::new();
-            let sample = |at_ms: i64| Sample::new(at_ms, (of + at_ms) as f64);
+            let sample = |at_ms: i64| Sample::new(at_ms, at_ms as f64);
             let mut open = OpenXor::start(sample(times[0]), &mut words);
             times[1..].iter().for_each(|at_ms| open.append(sample(*at_ms), &mut words));
             let sealed = open.seal(words.into_iter());
@@ -175,19 +175,19 @@ mod tests {
 
     #[test]
     fn what_both_have_stays_as_it_is_and_what_one_has_comes_in_its_place() {
-        let blocks = series(0, &[vec![1, 5, 9], vec![20, 30]]);
-        let joined = join(&blocks, &series(0, &[vec![20, 30], vec![40]]));
+        let blocks = series(&[vec![1, 5, 9], vec![20, 30]]);
+        let joined = join(&blocks, &series(&[vec![20, 30], vec![40]]));
         assert_eq!(chunk_times(&joined), [(1, 9), (20, 30), (40, 40)]);
         assert!(joined.get(0).chunks().nth(1).unwrap().bytes == blocks.get(0).chunks().nth(1).unwrap().bytes);
         // One that came late into a chunk, and one between two.
-        let joined = join(&blocks, &series(0, &[vec![5, 7, 9], vec![12], vec![20, 30]]));
+        let joined = join(&blocks, &series(&[vec![5, 7, 9], vec![12], vec![20, 30]]));
         assert_eq!(chunk_times(&joined), [(1, 9), (12, 12), (20, 30)]);
         assert_eq!(
             samples(&joined).iter().map(|(at_ms, _)| *at_ms).collect::<Vec<_>>(),
             [1, 5, 7, 9, 12, 20, 30]
         );
-        assert_eq!(samples(&join(&series(0, &[]), &blocks)), samples(&blocks));
-        assert_eq!(samples(&join(&blocks, &series(0, &[]))), samples(&blocks));
+        assert_eq!(samples(&join(&series(&[]), &blocks)), samples(&blocks));
+        assert_eq!(samples(&join(&blocks, &series(&[]))), samples(&blocks));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let mut damaged = SeriesBatchBuilder::default();
         damaged.begin_series(|out| out.extend_from_slice(b"labels"));
         damaged.add_chunk_of(ChunkOf::Samples, 4, 40, |out| out.extend_from_slice(&[0, 9, 1]));
-        let joined = join(&series(0, &[vec![1, 5, 9]]), &damaged.finish());
+        let joined = join(&series(&[vec![1, 5, 9]]), &damaged.finish());
         assert!(joined.get(0).chunks().flat_map(ChunkView::samples).any(|sample| sample.is_err()));
     }
 
@@ -218,11 +218,9 @@ mod tests {
             others in prop::collection::vec(1_usize..5, 1..8),
         ) {
             let (blocks, memory) =
-                (series(0, &chunks(&of_blocks, &lengths)), series(1000, &chunks(&of_memory, &others)));
-            let expect: Vec<_> = of_blocks
-                .union(&of_memory)
-                .map(|at_ms| (*at_ms, (if of_blocks.contains(at_ms) { *at_ms } else { 1000 + at_ms }) as f64))
-                .collect();
+                (series(&chunks(&of_blocks, &lengths)), series(&chunks(&of_memory, &others)));
+            let expect: Vec<_> =
+                of_blocks.union(&of_memory).map(|at_ms| (*at_ms, *at_ms as f64)).collect();
             let joined = join(&blocks, &memory);
             prop_assert_eq!(samples(&joined), expect);
             prop_assert!(chunk_times(&joined).is_sorted_by(|one, next| one.1 < next.0));

@@ -35,7 +35,7 @@ pub use meta::{Cut, Meta, Origin, Rewritten, Stats};
 pub use open::{BlockCache, CacheCounts, LabelNumbers, OpenBlock, PostingsPlace};
 pub use reader::{Block, BlockSeries};
 pub use series::ChunkPlace;
-pub use tombstones::DeletedRange;
+pub use tombstones::{DeletedRange, tombstones_sum};
 pub use ulid::Ulid;
 pub use verify::{Damage, Verified, WrongSamples, read_samples, verify};
 pub use whole_file::put_file;

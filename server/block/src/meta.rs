@@ -42,8 +42,8 @@ pub struct Cut {
     /// The begin of its range, in ms.
     #[serde(rename = "rangeBegin")]
     pub begin_ms: i64,
-    /// How many samples the memory had of the range then, in the block or in one before it, by pieces of the range that
-    /// are alike in length.
+    /// What the memory had of the range then, in the block or in one before it: numbers that are the same as long as nothing
+    /// came or went.
     pub held: Vec<u64>,
     /// Whether it was cut before its range was over: there is to be another one with all of it.
     #[serde(rename = "soFar", default, skip_serializing_if = "std::ops::Not::not")]

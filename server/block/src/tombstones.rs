@@ -1,6 +1,8 @@
 //! The file `tombstones`: what was deleted since the block was written. It may be absent.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::cursor::Cursor;
@@ -12,6 +14,7 @@ const FILE: &str = "tombstones";
 pub const MAGIC: u32 = 0x0130_BA30;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 5;
+const SUM_BYTES: usize = 4;
 /// The file in bytes: it is held in memory.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 const WHAT: &str = "the tombstones";
@@ -112,10 +115,23 @@ impl Tombstones {
     }
 }
 
+/// Tells one state of the tombstones of the block in `dir` from another, by their checksum; 0: nothing was deleted of it.
+pub fn tombstones_sum(dir: &Path) -> io::Result<u32> {
+    let mut file = match File::open(dir.join(FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        file => file?,
+    };
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(SUM_BYTES as u64)))?;
+    let mut sum = Vec::new();
+    file.read_to_end(&mut sum)?;
+    // Of a damaged one whatever is there.
+    Ok(sum.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
+}
+
 fn parse(bytes: &[u8]) -> Result<Tombstones, Misread> {
     let mut head = Cursor::new(bytes, 0, WHAT);
     head.check_head(MAGIC, VERSION, "a tombstones file of version 1")?;
-    let stones_len = bytes.len().checked_sub(HEAD_BYTES + 4);
+    let stones_len = bytes.len().checked_sub(HEAD_BYTES + SUM_BYTES);
     let stones = head.take(stones_len.ok_or_else(|| head.misread(Problem::EndsEarly { what: WHAT }))?)?;
     if head.u32()? != crc32c::crc32c(stones) {
         return Err(Misread::new(0, Problem::Checksum { what: WHAT }));
@@ -155,5 +171,25 @@ mod tests {
         check(&[(5, 9), (1, 4)], &[(1, 9)]);
         check(&[(1, 3), (7, 9), (2, 7)], &[(1, 9)]);
         check(&[(1, 3), (i64::MIN, i64::MAX)], &[(i64::MIN, i64::MAX)]);
+    }
+
+    #[test]
+    fn what_was_deleted_is_told_apart_by_its_sum() {
+        let dir = tempfile::tempdir().unwrap();
+        let sum = || tombstones_sum(dir.path()).unwrap();
+        assert_eq!(sum(), 0, "no file");
+        let mut tombstones = Tombstones::default();
+        tombstones.write(dir.path()).unwrap();
+        assert_eq!(sum(), 0, "nothing in it");
+        let mut sums = vec![0];
+        for max_ms in [2, 3] {
+            tombstones.add(7, DeletedRange { min_ms: 1, max_ms });
+            tombstones.write(dir.path()).unwrap();
+            sums.push(sum());
+        }
+        std::fs::write(dir.path().join(FILE), "cut").unwrap();
+        sums.push(sum());
+        sums.sort_unstable();
+        assert!(sums.is_sorted_by(|one, next| one < next), "{sums:?}");
     }
 }

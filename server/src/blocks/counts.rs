@@ -25,6 +25,10 @@ counters! {
         due: AtomicU64 => Gauge "silverback_blocks_due",
         /// Ranges that were cut and have late samples that are in no block yet, or may have some after a start.
         late_ranges: AtomicU64 => Gauge "silverback_blocks_late_ranges",
+        /// How much longer memory keeps samples than its retention says, for ranges that are in no block yet.
+        wait_ms: AtomicU64 => Gauge "silverback_blocks_retention_wait_seconds" / 1e3,
+        /// Times that retention dropped what is in no block: memory was short, and cutting failed.
+        given_up: AtomicU64 => Counter "silverback_blocks_given_up_total",
         /// The end of the newest range that was cut; 0: none was.
         cut_end_ms: AtomicI64 => Gauge "silverback_blocks_cut_end_timestamp_seconds" / 1e3,
         /// Blocks on disk.
@@ -88,6 +92,16 @@ impl BlockCounts {
     /// So many ranges have late samples that are in no block, or weren't compared with their blocks yet.
     pub(crate) fn note_late_ranges(&self, ranges: u64) {
         self.late_ranges.store(ranges, Ordering::Relaxed);
+    }
+
+    /// Retention waits for so long.
+    pub(crate) fn note_wait(&self, ms: u64) {
+        self.wait_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Retention went past what is in no block.
+    pub(crate) fn note_given_up(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A block was deleted.

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use silverback_block::{Cut, Meta, Ulid};
+use silverback_block::{Cut, Meta, Ulid, tombstones_sum};
 
 use super::BlocksOnDisk;
 
@@ -123,6 +123,15 @@ impl BlocksDir {
         let Meta { min_ms, end_ms, cut, .. } = meta;
         let bytes = bytes_of(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         Ok(LocalBlock { ulid, begin_ms: min_ms, end_ms, bytes, is_late, cut })
+    }
+
+    /// What was deleted of blocks, as one number that changes with it; 0: nothing.
+    pub(crate) fn deleted_of(&self, blocks: &[Ulid]) -> io::Result<u64> {
+        let mut all = 0_u64;
+        for ulid in blocks {
+            all = all.wrapping_add(tombstones_sum(&self.block(*ulid))?.into());
+        }
+        Ok(all)
     }
 
     /// Deletes a block: by another name first, so that nobody finds half of it.

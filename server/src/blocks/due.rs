@@ -61,17 +61,17 @@ impl Schedule {
 }
 
 /// The ranges to cut, oldest first: of those in memory, which reaches from one time to another, both inclusive, those
-/// that are over and not in `done`. What lies before `horizon_ms` is about to go, and no block of it is missed that was
-/// deleted since.
+/// that are over and not in `done`. What lies before `from_ms` is gone or about to go, and no block of it is missed that
+/// was deleted since.
 pub fn due<'a>(
     schedule: &Schedule,
     now_ms: i64,
     memory_ms: Option<(i64, i64)>,
-    horizon_ms: i64,
+    from_ms: i64,
     done: &'a BTreeSet<Range>,
 ) -> impl Iterator<Item = Range> + use<'a> {
     let (oldest_ms, newest_ms) = memory_ms.unwrap_or((0, -1));
-    let (first, last) = (Range::of(oldest_ms.max(horizon_ms)), Range::of(newest_ms));
+    let (first, last) = (Range::of(oldest_ms.max(from_ms)), Range::of(newest_ms));
     let schedule = *schedule;
     let last = if memory_ms.is_some() { last.0 } else { first.0 - 1 };
     let ranges = (first.0..=last).map(Range).take_while(move |range| schedule.is_over(*range, now_ms));

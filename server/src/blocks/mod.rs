@@ -6,6 +6,7 @@ mod changed;
 mod counts;
 mod directory;
 mod due;
+mod held_back;
 mod retention;
 
 use std::io;
@@ -17,6 +18,7 @@ pub use changed::Changed;
 pub use counts::{BlockCounts, BlocksOnDisk, CutOf};
 pub use directory::{BlocksDir, Listed, LocalBlock};
 pub use due::{Range, Schedule, due};
+pub use held_back::{HeldBack, Pass, Progress, USUAL_WAIT_MS_MAX};
 pub use retention::{Kept, doomed};
 
 use silverback_block::Ulid;
@@ -33,6 +35,8 @@ pub struct Blocks {
     pub changed: Changed,
     /// What came of cuts, and what lies on disk.
     pub counts: BlockCounts,
+    /// What memory's retention waits for.
+    pub(crate) held_back: HeldBack,
     /// Does what waits for the disk.
     pub(crate) thread: SideThread,
     may_go: OnceLock<MayGo>,
@@ -46,6 +50,7 @@ impl Blocks {
             dir: BlocksDir::below(data_dir),
             changed: Changed::default(),
             counts: BlockCounts::default(),
+            held_back: HeldBack::default(),
             thread: SideThread::start("blocks")?,
             may_go: OnceLock::new(),
             deletions: AtomicU64::new(0),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::api::core::Core;
+use crate::blocks::{Blocks, Pass};
 use crate::node::host::ExecutorHost;
 use crate::node::trusted_clock::{Heard, TrustedClock};
 use crate::routing::fanout;
@@ -29,6 +30,7 @@ pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskL
     let interval = (retention / PASSES_PER_RETENTION).min(PASS_INTERVAL_MAX);
     let mut clock = TrustedClock::begin(core.clock.now_ms(), shard.borrow().time_reached_ms());
     let mut state = RetentionState::default();
+    let mut released_ms = i64::MIN;
     let (mut passed, mut heard) = (now(), by_all(&core).await.unwrap_or_default());
     while !core.shutdown.is_requested() {
         sleep(interval).await;
@@ -41,9 +43,29 @@ pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskL
         note(&mut state, clock.behind_ms);
         shard.borrow_mut().note_retention(state);
         passed = now();
-        let horizon_ms = now_ms.saturating_sub(retention.as_millis() as i64);
+        let mut horizon_ms = now_ms.saturating_sub(retention.as_millis() as i64);
+        if let Some(blocks) = &core.node.blocks {
+            let in_blocks_ms = held_back(blocks, horizon_ms, !shard.borrow_mut().has_room_for_series());
+            // What was cut a moment ago goes at the next pass: reads that began before it may look for it in memory.
+            horizon_ms = horizon_ms.min(std::mem::replace(&mut released_ms, in_blocks_ms));
+        }
         let horizon_ms = core.node.local_blocks.before_pass(horizon_ms).await;
         maintenance::retain(&shard, &log, &host, horizon_ms).await;
+    }
+}
+
+/// How far retention may go that would like to go to a horizon.
+fn held_back(blocks: &Blocks, horizon_ms: i64, is_short: bool) -> i64 {
+    match blocks.held_back.pass(horizon_ms, is_short) {
+        Pass::Before(before_ms) => before_ms,
+        Pass::GivenUp(before_ms) => {
+            blocks.counts.note_given_up();
+            tracing::error!(
+                before_ms,
+                "memory is short and blocks can't be cut: samples that are older than --retention and in no block are dropped"
+            );
+            before_ms
+        }
     }
 }
 

@@ -421,6 +421,7 @@ mod tests {
     use crate::routing::{Asker, ByteBudget, FoldPromise, ReadGate};
     use silverback_host::waiters::counted::check_is_woken;
     use silverback_model::CellId;
+    use silverback_promql::QueryError;
     use silverback_storage::message::{
         CellsRequest, CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
     };
@@ -464,8 +465,8 @@ mod tests {
         drop(promise(panicked));
         let error = first.now_or_never().unwrap().unwrap_err();
         assert_eq!(error, FanoutError::from(ReadError::Panicked).into());
-        promise(kept).keep(Ok(None));
-        assert!(second.now_or_never().unwrap().unwrap().is_none());
+        promise(kept).keep(Err(QueryError::Timeout.into()));
+        assert_eq!(second.now_or_never().unwrap().unwrap_err(), QueryError::Timeout.into());
         assert_eq!(in_flight(&router), 0);
     }
 

@@ -49,7 +49,8 @@ impl Scene {
         let all = fleet(&mut random, begin_ms, end_ms);
         // As a cutter does that waits an hour for late samples.
         let cut_ms = (now_ms - HOUR_MS).div_euclid(RANGE_MS) * RANGE_MS;
-        let (regular, late) = dealt(&mut random, &all, cut_ms);
+        let sent_from_ms = now_ms - KEPT_MS + SENT_AFTER_MS;
+        let (regular, late) = dealt(&mut random, &all, cut_ms, sent_from_ms);
         // Where these are XOR2 chunks, those of late samples are XOR chunks all the same.
         let floats = if seed.is_multiple_of(2) { FloatEncoding::Xor2 } else { FloatEncoding::Xor };
         let mut first_ranges_ms = Vec::new();
@@ -70,7 +71,7 @@ impl Scene {
             config.admin_api = AdminAccess::Full;
         });
         write(&of_memory, &all, i64::MIN);
-        write(&over_border, &all, now_ms - KEPT_MS + SENT_AFTER_MS);
+        write(&over_border, &all, sent_from_ms);
         Self { of_memory, over_border, begin_ms, end_ms, first_ranges_ms }
     }
 }
@@ -127,14 +128,21 @@ fn fleet(random: &mut Random, begin_ms: i64, end_ms: i64) -> Vec<BlockSeries> {
     all
 }
 
-/// What is in blocks, and what is in those of late samples, where some of it is once more.
-fn dealt(random: &mut Random, all: &[BlockSeries], cut_ms: i64) -> (Vec<BlockSeries>, Vec<BlockSeries>) {
+/// What is in blocks, and what is in those of late samples, where some of it is once more. Some of what is in memory is in
+/// none: it came late, and no block was cut of it yet.
+fn dealt(
+    random: &mut Random,
+    all: &[BlockSeries],
+    cut_ms: i64,
+    sent_from_ms: i64,
+) -> (Vec<BlockSeries>, Vec<BlockSeries>) {
     let (mut regular, mut late) = (Vec::new(), Vec::new());
     for series in all {
         let mut deal = |at_ms: i64| match random.below(10) {
             _young if at_ms >= cut_ms => (false, false),
             0 => (false, true),
             1 => (true, true),
+            2 if at_ms >= sent_from_ms => (false, false),
             _most => (true, false),
         };
         let mut dealt =

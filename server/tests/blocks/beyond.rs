@@ -2,10 +2,10 @@
 
 use silverback_node_test_support::blocks::RANGE_MS;
 use silverback_node_test_support::written::Series;
-use silverback_test_support::home::NodeProcess;
+use silverback_test_support::home::{NodeProcess, get};
 
-use crate::cut::{cut_all, ranges_over};
-use crate::{blocks_dir, home, hours, metric, now_ms, read_all, start_cutting, write};
+use crate::cut::{cut_all, of_blocks, ranges_over, wait_for};
+use crate::{blocks_dir, home, hours, metric, now_ms, read_all, start, start_cutting, write};
 
 /// What a query over all that was written comes to.
 fn samples_by_promql(node: &mut NodeProcess) -> String {
@@ -49,4 +49,37 @@ fn what_is_older_than_memory_goes_back_is_read_of_blocks_without_a_seam() {
     let oldest_ms =
         read_all(&mut node).iter().flat_map(|(_, samples)| samples).map(|(at_ms, _)| *at_ms).min();
     assert!(oldest_ms.is_some_and(|oldest_ms| oldest_ms > now_ms() - 8 * RANGE_MS), "{oldest_ms:?}");
+}
+
+#[test]
+fn what_a_shorter_retention_would_drop_is_cut_first() {
+    let home = home("blocks-shorter");
+    let dir = blocks_dir(&home.data_dir());
+    let mut node = start(&home, 2);
+    write(&mut node, &(0..10).map(|host| hours("load", host, 8)).collect::<Vec<_>>());
+    let all = read_all(&mut node);
+    node.stop();
+    // Nothing can be cut while this is there.
+    std::fs::write(&dir, "in the way").unwrap();
+    let flags =
+        ["--shards=2", "--retention=3h", "--out-of-order-window=3h", "--blocks=on", "--blocks-delay=0s"];
+    let mut node = home.start_ready(&flags);
+    wait_for(&mut node, "silverback_blocks_failed_total", 1.0);
+    std::fs::remove_file(&dir).unwrap();
+    let ranges = ranges_over(&all);
+    assert!(ranges.iter().any(|range| (range + 1) * RANGE_MS < now_ms() - 3 * 3_600_000), "{ranges:?}");
+    let blocks = cut_all(&mut node, &dir, &ranges);
+    let (found, expect) = of_blocks(&blocks, &all);
+    assert!(found == expect, "other samples than memory had");
+    assert!(
+        node.told().contains("memory's retention waits for ranges that are in no block yet"),
+        "{}",
+        node.told()
+    );
+    let address = node.address();
+    node.wait_until("retention goes on", |_| {
+        let text = get(address, "/metrics").ok()?.text();
+        (metric(&text, "silverback_blocks_retention_wait_seconds")? == 0.0).then_some(())
+    });
+    assert!(read_all(&mut node) == all);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use silverback_node_test_support::blocks::{AllSamples, RANGE_MS, ReadBlock, read_blocks, together, within};
-use silverback_node_test_support::written::Series;
+use silverback_node_test_support::written::{READ_HEADERS, Series, query, read_body, samples_of};
 use silverback_test_support::home::{Home, NodeProcess, get};
 
 use crate::cut::{cut_all, ranges_over, wait_for, write_histograms};
@@ -61,13 +61,18 @@ fn begin(home: &Home, flags: &[&str]) -> (NodeProcess, Vec<Series>, Vec<Series>)
     let mut node = start_cutting_with(home, 2, flags);
     write(&mut node, &first);
     cut_all(&mut node, &blocks_dir(&home.data_dir()), &ranges_over(&first));
-    // What was compared with its blocks after the start is marked from here on.
+    wait_until_compared(&mut node);
+    (node, first, later)
+}
+
+/// What was compared with its blocks after the start is marked from then on.
+fn wait_until_compared(node: &mut NodeProcess) {
     let address = node.address();
     node.wait_until("it has looked at what was cut", |_| {
         let text = get(address, "/metrics").ok()?.text();
-        (metric(&text, "silverback_blocks_late_ranges")? == 0.0).then_some(())
+        let is_done = metric(&text, "silverback_blocks")? > 0.0;
+        (is_done && metric(&text, "silverback_blocks_late_ranges")? == 0.0).then_some(())
     });
-    (node, first, later)
 }
 
 #[test]
@@ -132,4 +137,107 @@ fn late_samples_of_cells_that_move_are_in_a_block() {
     move_all_cells(&mut node, 1);
     write(&mut node, &later);
     wait_until_all_is_in_blocks(&mut node, &dir);
+}
+
+/// What every kind of read finds of what was written.
+fn check_reads(node: &mut NodeProcess, expect: &[Series], late: &[Series]) {
+    assert!(read_all(node) == expect, "chunks");
+    let asked = vec![query(&[], (0, i64::MAX))];
+    let samples = samples_of(&node.post("/api/v1/read", &READ_HEADERS, &read_body(asked, &[])));
+    assert!(samples == [expect], "samples");
+    for (labels, of_late) in late {
+        let (at_ms, selector) = (of_late[0].0, format!("{}%7Bhost=%22{}%22%7D", labels[0].1, labels[1].1));
+        let (_, all) = expect.iter().find(|(own, _)| own == labels).unwrap();
+        let count = node.get(&format!("/api/v1/query?query=count_over_time({selector}%5B10h%5D)"));
+        assert!(count.text().contains(&format!(",\"{}\"]", all.len())), "{} {}", all.len(), count.text());
+        let range = format!("start={0}&end={0}", at_ms as f64 / 1000.0);
+        let series = node.get(&format!("/api/v1/series?match[]={selector}&{range}"));
+        assert_eq!(series.json()["data"].as_array().unwrap().len(), 1, "{}", series.text());
+        let names = node.get(&format!("/api/v1/label/__name__/values?match[]={selector}&{range}"));
+        assert_eq!(names.json()["data"][0].as_str(), Some(&*labels[0].1), "{}", names.text());
+    }
+}
+
+#[test]
+fn what_comes_late_before_the_border_is_read_at_once_and_once_before_and_after_its_cut() {
+    let home = home("blocks-late-read");
+    let dir = blocks_dir(&home.data_dir());
+    let mut node = start_cutting(&home, 2);
+    let written: Vec<Series> = (0..HOSTS).map(|host| hours("load", host, 8)).collect();
+    write(&mut node, &written);
+    cut_all(&mut node, &dir, &ranges_over(&written));
+    node.stop();
+    let flags =
+        ["--shards=2", "--retention=3h", "--out-of-order-window=3h", "--blocks=on", "--blocks-delay=0s"];
+    let mut node = home.start_ready(&flags);
+    wait_until_compared(&mut node);
+    let mut expect = read_all(&mut node);
+    // Memory keeps it for some minutes, and the border is half an hour after that at the least.
+    let from_ms = crate::now_ms() - 3 * 3_600_000 + 10 * 60_000;
+    let (labels, samples) = expect[3].clone();
+    let (before_ms, _) = *samples.iter().find(|(at_ms, _)| *at_ms >= from_ms).unwrap();
+    let new = vec![("__name__".to_owned(), "new".to_owned()), ("host".to_owned(), "h000".to_owned())];
+    let late = [
+        (labels, vec![(before_ms + 1, 0.25_f64.to_bits())]),
+        (new, vec![(before_ms + 2, 0.5_f64.to_bits())]),
+    ];
+    write(&mut node, &late);
+    expect[3].1.extend(&late[0].1);
+    expect[3].1.sort_unstable();
+    expect.push(late[1].clone());
+    let reads = metric(&node.get("/metrics").text(), "silverback_block_reads_total");
+    check_reads(&mut node, &expect, &late);
+    assert!(
+        metric(&node.get("/metrics").text(), "silverback_block_reads_total") > reads,
+        "no block was read"
+    );
+    node.kill();
+    let mut node = home.start_ready(&flags);
+    check_reads(&mut node, &expect, &late);
+    node.wait_until("a block has what came late", |_| {
+        let all = together(&read_blocks(&dir).into_values().collect::<Vec<_>>());
+        late.iter()
+            .all(|(labels, samples)| all.get(labels).is_some_and(|own| own.contains(&samples[0])))
+            .then_some(())
+    });
+    check_reads(&mut node, &expect, &late);
+}
+
+/// So many samples go, and as many come late, and then the node is killed.
+fn check_that_came_for_those_that_went(name: &str, to_host: usize) {
+    let home = home(name);
+    let dir = blocks_dir(&home.data_dir());
+    let (mut node, first, _later) = begin(&home, &["--admin-api=full"]);
+    let range = first[3].1[first[3].1.len() / 2].0.div_euclid(RANGE_MS);
+    let of_range: Vec<_> = first[3]
+        .1
+        .iter()
+        .filter(|(at_ms, _)| at_ms.div_euclid(RANGE_MS) == range)
+        .take(20)
+        .copied()
+        .collect();
+    let [begin_ms, end_ms] = [of_range[0].0, of_range.last().unwrap().0].map(|at_ms| at_ms as f64 / 1000.0);
+    let selected = format!("match[]=load%7Bhost=%22h003%22%7D&start={begin_ms}&end={end_ms}");
+    let deleted = node.post(&format!("/api/v1/admin/tsdb/delete_series?{selected}"), &[], b"");
+    assert_eq!(deleted.status, 204, "{}", deleted.text());
+    let late: Vec<_> = of_range.iter().map(|(at_ms, bits)| (at_ms + 1, *bits)).collect();
+    let labels = &first[to_host].0;
+    write(&mut node, &[(labels.clone(), late.clone())]);
+    node.kill();
+    let mut node = start_cutting(&home, 2);
+    node.wait_until("blocks have what came late", |_| {
+        let blocks = read_blocks(&dir);
+        let all = together(blocks.values());
+        late.iter().all(|sample| all[labels].contains(sample)).then_some(())
+    });
+}
+
+#[test]
+fn what_comes_late_to_a_series_of_which_as_much_was_deleted_is_in_a_block_after_a_kill() {
+    check_that_came_for_those_that_went("blocks-late-for-deleted", 3);
+}
+
+#[test]
+fn what_comes_late_to_one_series_while_as_much_of_another_goes_is_in_a_block_after_a_kill() {
+    check_that_came_for_those_that_went("blocks-late-for-others", 4);
 }

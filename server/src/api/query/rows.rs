@@ -1,7 +1,6 @@
 //! Rows of all shards, and of blocks on disk where a read goes back so far, as one ascending sequence: series by their
 //! labels, names or values by their text. Each source is asked for its next batch only when its last one is used up; so
-//! whatever a read finds, it holds one batch of each. A series that blocks and memory have is one row: the chunks of blocks,
-//! which are older, and then those of memory.
+//! whatever a read finds, it holds one batch of each. A series that blocks and memory have is one row.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,11 +25,11 @@ pub(crate) struct RowStream<B: BlockBatch> {
     lease: ReadLease,
     batch_bytes: usize,
     sources: Vec<SourceRows<B>>,
-    /// What memory is read from, where blocks have what is older.
+    /// From when on memory has to have everything, where blocks are read, too.
     floor_ms: Option<i64>,
     /// Where the present row stands.
     present: Option<usize>,
-    /// Where the same series stands in memory, of which the present row has the part that blocks have; ...
+    /// Where the same series stands in memory, of which the present row is what blocks have; ...
     rest: Option<usize>,
     /// ... and both as one.
     joined: Option<B>,
@@ -67,17 +66,18 @@ impl<B: BlockBatch> RowStream<B> {
     async fn open_with(
         reader: &Rc<Reader>,
         lease: &ReadLease,
-        mut selection: Selection,
+        selection: Selection,
         wanted: B::Wanted,
         streams: usize,
         question: Question<B>,
     ) -> Result<Self, FanoutError> {
         let bytes = batch_bytes(reader, streams);
-        let (border_ms, floor_ms) = (question.border_ms, question.floor_ms);
-        selection.min_ms = selection.min_ms.max(border_ms);
-        let blocks = BlockPages::open(&reader.node.local_blocks, lease.ticket(), question, bytes);
+        let (blocks, floor_ms) = (&reader.node.local_blocks, question.floor_ms);
+        let has_memory_any = !blocks.is_dropped(selection.max_ms);
+        let blocks = BlockPages::open(blocks, lease.ticket(), question, bytes);
         let memory = async {
-            match selection.min_ms <= selection.max_ms {
+            match has_memory_any {
+                // From its begin on: what came late may lie before the border, and be in no block yet.
                 true => Self::open(reader, lease, selection, wanted, streams).await,
                 false => Ok(Self::of(reader, lease, bytes, Vec::new())),
             }

@@ -15,7 +15,7 @@ use silverback_runtime::now;
 use silverback_storage::message::{CutReply, CutStep, HeldSamples, SeriesWanted};
 
 /// What of a range is written.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// All of it: there is no block of it yet.
     First,
@@ -23,8 +23,8 @@ pub(super) enum Part {
     SoFar,
     /// All of it again, in a block of late samples: it isn't known which came late.
     Again,
-    /// The series that took late samples; so many samples the memory has of the range.
-    Late(HeldSamples),
+    /// The series that took late samples.
+    Late,
 }
 
 /// What is cut, and under which name.
@@ -34,6 +34,8 @@ struct Place {
     ulid: Ulid,
     range: Range,
     part: Part,
+    /// What the memory had of the range before it was read.
+    held: Vec<u64>,
     /// Deletions before what is written was read.
     deletions: u64,
 }
@@ -63,15 +65,18 @@ impl Keeper {
         }))
     }
 
-    /// How many samples of the range the memory has.
-    pub(super) async fn count(&self, read: &ReadInFlight, range: Range) -> Result<HeldSamples, FanoutError> {
+    /// What the memory has of the range, and what was deleted of its blocks: as long as these numbers stay the same nothing
+    /// came or went, nor went and came in its place.
+    pub(super) async fn count(&self, read: &ReadInFlight, range: Range) -> Result<Vec<u64>, StepFault> {
         let mut held = HeldSamples::default();
         for reply in self.ask(read, CutStep::Count { begin_ms: range.begin_ms() }).await? {
             if let CutReply::Counted(own) = reply {
-                held.merge(&own);
+                held.merge(own);
             }
         }
-        Ok(held)
+        let (blocks, of_range): (_, Vec<_>) = (Arc::clone(&self.blocks), self.blocks_of(range).collect());
+        let deleted = self.blocks.thread.run(move || blocks.dir.deleted_of(&of_range)).await?;
+        Ok(vec![held.0, deleted.map_err(StepFault::Directory)?])
     }
 
     /// A block has all that the cut began with.
@@ -87,7 +92,9 @@ impl Keeper {
     pub(super) async fn cut(&mut self, range: Range) -> Result<(), StepFault> {
         let read = self.begin_read().await?;
         self.begin_cut(&read, range).await?;
-        let is_there = self.write(&read, range, Part::First).await?;
+        // Before it is read: the block has what is counted, and perhaps more.
+        let held = self.count(&read, range).await?;
+        let is_there = self.write(&read, range, Part::First, held).await?;
         self.end_cut(&read, range).await?;
         self.settled.insert(range);
         if !is_there {
@@ -102,6 +109,7 @@ impl Keeper {
         read: &ReadInFlight,
         range: Range,
         part: Part,
+        held: Vec<u64>,
     ) -> Result<bool, StepFault> {
         let (reader, began) = (&self.reader, now());
         let ulid = Ulid::from_parts(reader.clock.now_ms().max(0) as u64, u128::from(random()));
@@ -111,11 +119,12 @@ impl Keeper {
             ulid,
             range,
             part,
+            held,
             deletions: self.blocks.deletions(),
         };
         let wanted = match part {
             Part::First | Part::SoFar | Part::Again => SeriesWanted::Chunks,
-            Part::Late(_) => SeriesWanted::UncutChunks,
+            Part::Late => SeriesWanted::UncutChunks,
         };
         let what = (std::iter::once(range.times_ms()), wanted);
         let write = move |orders| write(&place, orders);
@@ -134,7 +143,7 @@ impl Keeper {
                 tracing::info!(%ulid, series, samples, bytes, took_ms, "a range that isn't over was cut to a block");
                 CutOf::SoFar
             }
-            Part::Again | Part::Late(_) => {
+            Part::Again | Part::Late => {
                 tracing::info!(%ulid, series, samples, bytes, took_ms, "samples that came late were cut to a block");
                 CutOf::Late
             }
@@ -173,15 +182,14 @@ impl BlockTarget for CutTarget<'_> {
         BlockWriter::create(blocks.dir.unfinished(*ulid), *ulid, memory)
     }
 
-    fn origin(&self, given: &HeldSamples) -> Origin {
-        let (is_late, held) = match &self.place.part {
-            Part::First | Part::SoFar => (false, given),
-            Part::Again => (true, given),
-            Part::Late(held) => (true, held),
+    fn origin(&self) -> Origin {
+        let (is_late, is_so_far) = match self.place.part {
+            Part::First => (false, false),
+            Part::SoFar => (false, true),
+            Part::Again | Part::Late => (true, false),
         };
-        let is_so_far = matches!(self.place.part, Part::SoFar);
-        let cut = Cut { begin_ms: self.place.range.begin_ms(), held: held.0.to_vec(), is_so_far };
-        Origin { is_late, cut: Some(cut), rewritten: None }
+        let (begin_ms, held) = (self.place.range.begin_ms(), self.place.held.clone());
+        Origin { is_late, cut: Some(Cut { begin_ms, held, is_so_far }), rewritten: None }
     }
 
     fn put(&mut self, block: FinishedBlock) {

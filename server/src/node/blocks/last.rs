@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::cut::Part;
-use super::late::HORIZON_SLACK_MS;
 use super::{Keeper, KeeperEnd, Memory, Step, StepFault};
 use crate::api::query::Reader;
 use crate::blocks::Range;
@@ -85,7 +84,7 @@ impl Keeper {
         match self.look_anew().await {
             Ok(found) => {
                 for range in self.not_cut(&found) {
-                    if let Err(fault) = self.cut_now(range, &found).await {
+                    if let Err(fault) = self.cut_now(range, found.now_ms).await {
                         tracing::warn!(%fault, begin_ms = range.begin_ms(), "a range can't be cut to a block");
                         failed += 1;
                     }
@@ -99,7 +98,8 @@ impl Keeper {
         }
         while let Some(found) = memory.take() {
             self.late.call();
-            match self.cut_late(&found).await {
+            let late = self.late_ranges(&found);
+            match self.cut_late(&found, &late).await {
                 Ok(Step::Done) => memory = self.look_anew().await.ok(),
                 Ok(Step::Nothing) => {}
                 Err(fault) => {
@@ -120,24 +120,22 @@ impl Keeper {
     fn not_cut(&self, memory: &Memory) -> Vec<Range> {
         let Some((oldest_ms, newest_ms)) = memory.range_ms else { return Vec::new() };
         let done = self.done();
-        let all = Range::between(oldest_ms.max(memory.horizon_ms), newest_ms);
+        let all = Range::between(oldest_ms.max(memory.from_ms), newest_ms);
         all.filter(|range| !done.contains(range)).collect()
     }
 
     /// Cuts a range as it is. One that isn't over is cut again when it is.
-    async fn cut_now(&mut self, range: Range, memory: &Memory) -> Result<(), StepFault> {
-        if range.end_ms() <= memory.now_ms {
+    async fn cut_now(&mut self, range: Range, now_ms: i64) -> Result<(), StepFault> {
+        if range.end_ms() <= now_ms {
             return self.cut(range).await;
         }
         let read = self.begin_read().await?;
-        if let Some(held) = self.held_so_far().get(&range) {
-            let counted = self.count(&read, range).await?;
-            let has_whole_from_ms = memory.horizon_ms.saturating_add(HORIZON_SLACK_MS);
-            if !counted.has_more_than(held, range.begin_ms(), has_whole_from_ms) {
-                return Ok(());
-            }
+        // Before it is read: the block has what is counted, and perhaps more.
+        let held = self.count(&read, range).await?;
+        if self.held_so_far().get(&range) == Some(&held) {
+            return Ok(());
         }
-        self.write(&read, range, Part::SoFar).await.map(drop)
+        self.write(&read, range, Part::SoFar, held).await.map(drop)
     }
 
     /// Of ranges that were cut before they were over, what the memory had.

@@ -1,9 +1,10 @@
 //! Samples that came after their range was cut: they get blocks of their own, with the hint that Prometheus gives these.
 //!
 //! Shards mark the series that take such samples, so a block of them has those series of the range. Which these are isn't
-//! known after a start, nor where a marked series has left its shard: then what the memory has of the range is counted and
-//! compared with what the newest block of it says the memory had, and all of the range is written again where there is
-//! more. A sample may be in several blocks then, with the same value; none is in no block.
+//! known after a start, nor where a marked series has left its shard: then what the memory has of the range is compared with
+//! what the newest block of it says the memory had, series by series, and where that isn't the same, or a cell moved
+//! meanwhile, all of the range is written again. A sample may be in several blocks then, with the same value; none is in no
+//! block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::cut::{Part, Uncut};
 use super::{Keeper, Memory, Step, StepFault};
 use crate::blocks::Range;
+use silverback_block::Ulid;
 use silverback_runtime::now;
 use silverback_storage::message::CoreStats;
 
@@ -18,8 +20,8 @@ use silverback_storage::message::CoreStats;
 const URGENT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 /// What begins so long after retention's horizon, or earlier, it is about to drop.
 const URGENT_MS: i64 = 2 * URGENT_INTERVAL.as_millis() as i64;
-/// Cores' horizons are that near to each other.
-pub(super) const HORIZON_SLACK_MS: i64 = 60 * 1000;
+/// A sample is taken in so long after it was found young enough, at the most.
+const ON_ITS_WAY_MS: i64 = 60 * 1000;
 
 /// When late samples are written.
 #[derive(Debug)]
@@ -28,11 +30,13 @@ pub(super) struct LateTurn {
     is_due: bool,
     /// When what is urgent was looked at last.
     looked: Instant,
+    /// What is older and came late is in blocks, in ms: none of it can come any more.
+    clear_ms: i64,
 }
 
 impl Default for LateTurn {
     fn default() -> Self {
-        Self { is_due: true, looked: now() }
+        Self { is_due: true, looked: now(), clear_ms: i64::MIN }
     }
 }
 
@@ -40,6 +44,14 @@ impl LateTurn {
     /// A range was cut.
     pub(super) fn call(&mut self) {
         self.is_due = true;
+    }
+
+    /// Of these ranges something came late that is in no block, and of no other; nothing that is older than the horizon is
+    /// taken any more.
+    fn note(&mut self, mut late: impl Iterator<Item = Range>, horizon_ms: i64) {
+        if late.all(|range| range.begin_ms() >= horizon_ms) {
+            self.clear_ms = self.clear_ms.max(horizon_ms.saturating_sub(ON_ITS_WAY_MS));
+        }
     }
 }
 
@@ -68,12 +80,35 @@ fn wanted<'a>(
     in_blocks.filter(is_wanted).copied()
 }
 
+/// What is to be written of a range. `is_as_before`: the memory has what it had when the last block of it was cut;
+/// `has_moved`: a cell did since the marks were looked at for the first time.
+fn part_of(uncut: Uncut, is_as_before: bool, has_moved: bool) -> Option<Part> {
+    match uncut {
+        _any if has_moved => Some(Part::Again),
+        Uncut { is_unknown: true, .. } if !is_as_before => Some(Part::Again),
+        Uncut { series: 0, .. } => None,
+        Uncut { .. } => Some(Part::Late),
+    }
+}
+
 impl Keeper {
-    /// Writes what came late of one range.
-    pub(super) async fn cut_late(&mut self, memory: &Memory) -> Result<Step, StepFault> {
+    /// Ranges of which there are blocks, and late samples that are in none, or perhaps are.
+    pub(super) fn late_ranges(&self, memory: &Memory) -> Vec<Range> {
         let in_blocks = self.held_by_blocks();
-        let ranges: Vec<_> =
-            wanted(in_blocks.keys(), &memory.uncut, &self.settled, memory.horizon_ms).collect();
+        wanted(in_blocks.keys(), &memory.uncut, &self.settled, memory.from_ms).collect()
+    }
+
+    /// What is older is in no need of a block any more: retention may drop it. `due` are the ranges to be cut, `late` those
+    /// of late samples.
+    pub(super) fn released_ms(&mut self, memory: &Memory, due: &[Range], late: &[Range]) -> i64 {
+        self.late.note(late.iter().copied(), memory.horizon_ms);
+        let unsettled = late.iter().find(|range| !self.settled.contains(range));
+        let begins_ms = [due.first(), unsettled].into_iter().flatten().map(|range| range.begin_ms());
+        begins_ms.fold(self.late.clear_ms.min(memory.horizon_ms), i64::min)
+    }
+
+    /// Writes what came late of one range.
+    pub(super) async fn cut_late(&mut self, memory: &Memory, ranges: &[Range]) -> Result<Step, StepFault> {
         self.blocks.counts.note_late_ranges(ranges.len() as u64);
         let is_urgent_due = self.late.looked.elapsed() >= URGENT_INTERVAL;
         let before_ms = match (self.late.is_due, is_urgent_due) {
@@ -81,34 +116,41 @@ impl Keeper {
             (false, true) => memory.horizon_ms.saturating_add(URGENT_MS),
             (false, false) => return Ok(Step::Nothing),
         };
-        let Some(range) = ranges.into_iter().find(|range| range.begin_ms() < before_ms) else {
+        let Some(range) = ranges.iter().copied().find(|range| range.begin_ms() < before_ms) else {
             (self.late.is_due, self.late.looked) = (false, now());
             return Ok(Step::Nothing);
         };
-        self.cut_late_of(range, &in_blocks[&range], memory.horizon_ms).await?;
+        self.cut_late_of(range).await?;
         self.settled.insert(range);
+        // What was there at the look is in a block now. What came since is younger.
+        self.late.note(ranges.iter().copied().filter(|other| *other != range), memory.horizon_ms);
         Ok(Step::Done)
     }
 
-    async fn cut_late_of(&self, range: Range, held: &[u64], horizon_ms: i64) -> Result<(), StepFault> {
+    async fn cut_late_of(&self, range: Range) -> Result<(), StepFault> {
         let read = self.begin_read().await?;
         let epoch = self.reader.router.read_epoch();
+        // A cell that moves leaves its marks behind: what it had may be counted as written, and not be.
+        let has_moved = || self.reader.router.read_epoch() != epoch;
         // From here on all that comes late is marked. What is counted before the cut begins is in its block then.
         self.begin_cut(&read, range).await?;
-        let counted = self.count(&read, range).await?;
-        let Uncut { series, is_unknown } = self.begin_cut(&read, range).await?;
-        let has_whole_from_ms = horizon_ms.saturating_add(HORIZON_SLACK_MS);
-        let is_more = || counted.has_more_than(held, range.begin_ms(), has_whole_from_ms);
-        if (is_unknown || !self.settled.contains(&range)) && is_more() {
-            self.write(&read, range, Part::Again).await?;
-        } else if series > 0 {
-            self.write(&read, range, Part::Late(counted)).await?;
-            // A cell that has moved left its marks behind: what it had is counted as written, and may not be.
-            if self.reader.router.read_epoch() != epoch {
-                self.write(&read, range, Part::Again).await?;
-            }
+        let held = self.count(&read, range).await?;
+        let mut uncut = self.begin_cut(&read, range).await?;
+        uncut.is_unknown |= !self.settled.contains(&range);
+        let is_as_before = self.held_by_blocks().get(&range) == Some(&held);
+        let mut part = part_of(uncut, is_as_before, has_moved());
+        if part == Some(Part::Late) {
+            self.write(&read, range, Part::Late, held.clone()).await?;
+            part = has_moved().then_some(Part::Again);
+        }
+        if let Some(part) = part {
+            self.write(&read, range, part, held).await?;
         }
         Ok(self.end_cut(&read, range).await?)
+    }
+
+    pub(super) fn blocks_of(&self, range: Range) -> impl Iterator<Item = Ulid> {
+        self.own_blocks().filter(move |(own, _)| *own == range).map(|(_, block)| block.ulid)
     }
 
     /// By range, what the memory had when the newest block of it was cut.
@@ -144,5 +186,36 @@ mod tests {
         check(&[3], &[2, 3, 4], 0, &[1, 3]);
         check(&[5, 0], &all, 0, &[]);
         check(&all, &[], 3 * H2, &[3, 4]);
+    }
+    #[test]
+    fn all_of_a_range_is_written_where_it_is_in_doubt_what_came_late() {
+        let uncut = |series: u64, is_unknown: bool| Uncut { series, is_unknown };
+        let check = |uncut: Uncut, is_as_before: bool, has_moved: bool, expect: Option<Part>| {
+            assert_eq!(part_of(uncut, is_as_before, has_moved), expect, "{uncut:?} {is_as_before}");
+        };
+        check(uncut(0, false), false, false, None);
+        check(uncut(3, false), false, false, Some(Part::Late));
+        check(uncut(0, true), true, false, None);
+        check(uncut(3, true), true, false, Some(Part::Late));
+        check(uncut(0, true), false, false, Some(Part::Again));
+        check(uncut(3, true), false, false, Some(Part::Again));
+        // It came before the move and was counted after it, or was counted on neither side.
+        for (series, is_unknown, is_as_before) in [(0, false, false), (0, true, true), (3, false, true)] {
+            check(uncut(series, is_unknown), is_as_before, true, Some(Part::Again));
+        }
+    }
+
+    #[test]
+    fn what_came_late_and_is_about_to_go_is_waited_for_until_it_is_in_a_block() {
+        let mut late = LateTurn::default();
+        let ranges = |numbers: &'static [i64]| numbers.iter().map(|number| Range::of(number * H2));
+        assert_eq!(late.clear_ms, i64::MIN, "nothing is known at a start");
+        late.note(ranges(&[3]), 3 * H2 + 5);
+        assert_eq!(late.clear_ms, i64::MIN);
+        late.note(ranges(&[4]), 3 * H2 + 5);
+        assert_eq!(late.clear_ms, 3 * H2 + 5 - ON_ITS_WAY_MS);
+        late.note(ranges(&[3, 4]), 3 * H2 + 9);
+        late.note(ranges(&[]), 3 * H2);
+        assert_eq!(late.clear_ms, 3 * H2 + 5 - ON_ITS_WAY_MS, "it goes back with no clock");
     }
 }

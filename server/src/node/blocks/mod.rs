@@ -19,7 +19,9 @@ use futures::future::select;
 
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
-use crate::blocks::{Blocks, Kept, Listed, LocalBlock, Range, Schedule, doomed, due};
+use crate::blocks::{
+    Blocks, Kept, Listed, LocalBlock, Progress, Range, Schedule, USUAL_WAIT_MS_MAX, doomed, due,
+};
 use crate::node::blocks::cut::Uncut;
 use crate::node::blocks::late::LateTurn;
 use crate::node::shipping;
@@ -62,6 +64,7 @@ pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) ->
             empty: BTreeSet::new(),
             settled: BTreeSet::new(),
             late: LateTurn::default(),
+            waits_long: false,
             retry: Retry::default(),
             blocks,
             reader,
@@ -105,7 +108,10 @@ enum Step {
 struct Memory {
     now_ms: i64,
     range_ms: Option<(i64, i64)>,
+    /// What is older retention would drop.
     horizon_ms: i64,
+    /// What is older retention has dropped, or may, or no block is to have any more.
+    from_ms: i64,
     /// What of ranges that were cut came late.
     uncut: BTreeMap<Range, Uncut>,
 }
@@ -126,6 +132,8 @@ pub(crate) struct Keeper {
     /// start.
     settled: BTreeSet<Range>,
     late: LateTurn,
+    /// Whether retention waits longer than it usually does for what came late.
+    waits_long: bool,
     retry: Retry,
 }
 
@@ -139,17 +147,18 @@ impl Keeper {
     async fn keep(mut self) -> Self {
         while !self.reader.shutdown.is_requested() {
             let wait = match self.step().await {
-                Ok(Step::Done) => {
+                Ok(step) => {
+                    self.blocks.held_back.note(Progress::Goes);
                     self.retry.succeeded();
-                    continue;
-                }
-                Ok(Step::Nothing) => {
-                    self.retry.succeeded();
-                    LOOK_INTERVAL
+                    match step {
+                        Step::Done => continue,
+                        Step::Nothing => LOOK_INTERVAL,
+                    }
                 }
                 Err(_ending) if self.reader.shutdown.is_requested() => break,
                 Err(fault) => {
                     self.blocks.counts.note_failure();
+                    self.blocks.held_back.note(Progress::Fails);
                     self.retry.failed(&fault)
                 }
             };
@@ -161,14 +170,16 @@ impl Keeper {
     async fn step(&mut self) -> Result<Step, StepFault> {
         self.list().await?;
         let memory = self.look().await?;
-        self.empty.retain(|range| range.end_ms() > memory.horizon_ms && !memory.uncut.contains_key(range));
-        self.settled.retain(|range| range.end_ms() > memory.horizon_ms);
+        self.empty.retain(|range| range.end_ms() > memory.from_ms && !memory.uncut.contains_key(range));
+        self.settled.retain(|range| range.end_ms() > memory.from_ms);
         let done = self.done();
         let ranges: Vec<_> =
-            due(&self.schedule, memory.now_ms, memory.range_ms, memory.horizon_ms, &done).collect();
+            due(&self.schedule, memory.now_ms, memory.range_ms, memory.from_ms, &done).collect();
+        let late = self.late_ranges(&memory);
         self.blocks.counts.note_due(ranges.len() as u64);
         self.blocks.counts.note_on_disk(self.listed.on_disk());
-        let cut = self.cut_one(ranges, &memory).await;
+        self.release(&memory, &ranges, &late);
+        let cut = self.cut_one(ranges, &memory, &late).await;
         // Whatever became of that: a full disk gets no emptier by waiting.
         let deleted = self.delete_old(&memory).await;
         match cut? {
@@ -177,8 +188,32 @@ impl Keeper {
         }
     }
 
+    /// Lets retention go on as far as all is in blocks.
+    fn release(&mut self, memory: &Memory, due: &[Range], late: &[Range]) {
+        let released_ms = self.released_ms(memory, due, late);
+        self.blocks.held_back.release(released_ms);
+        let oldest_ms = memory.range_ms.map_or(i64::MAX, |(oldest_ms, _)| oldest_ms);
+        let kept_from_ms = self.blocks.held_back.released_ms().max(oldest_ms);
+        let wait_ms = memory.horizon_ms.saturating_sub(kept_from_ms);
+        let waits_long = wait_ms > USUAL_WAIT_MS_MAX;
+        self.blocks.counts.note_wait(if waits_long { wait_ms as u64 } else { 0 });
+        match (waits_long, std::mem::replace(&mut self.waits_long, waits_long)) {
+            (true, false) => tracing::warn!(
+                waits_s = wait_ms / 1000,
+                "memory's retention waits for ranges that are in no block yet: memory grows until they are cut"
+            ),
+            (false, true) => tracing::info!("memory's retention goes on: what it waited for is in blocks"),
+            (true, true) | (false, false) => {}
+        }
+    }
+
     /// Cuts the first range that can be cut, or else what came late.
-    async fn cut_one(&mut self, ranges: Vec<Range>, memory: &Memory) -> Result<Step, StepFault> {
+    async fn cut_one(
+        &mut self,
+        ranges: Vec<Range>,
+        memory: &Memory,
+        late: &[Range],
+    ) -> Result<Step, StepFault> {
         let mut first_fault = None;
         for range in ranges {
             match self.cut(range).await {
@@ -197,7 +232,7 @@ impl Keeper {
         }
         match first_fault {
             Some(fault) => Err(fault),
-            None => self.cut_late(memory).await,
+            None => self.cut_late(memory, late).await,
         }
     }
 
@@ -224,8 +259,13 @@ impl Keeper {
         let now_ms = self.clock.at_look(self.reader.clock.now_ms(), elapsed, heard_since);
         let ranges_ms = cores.iter().filter_map(|core| core.shard.range_ms);
         let range_ms = ranges_ms.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-        let horizon_ms = now_ms.saturating_sub(self.reader.config.retention.as_millis() as i64);
-        Ok(Memory { now_ms, range_ms, horizon_ms, uncut: late::uncut(&cores) })
+        let before = |time: Duration| now_ms.saturating_sub(time.as_millis() as i64);
+        let config = &self.reader.config;
+        // Of what retention let go of, a block may have been there and be deleted by now.
+        let gone_ms = self.reader.node.local_blocks.gone_ms().max(self.blocks.held_back.released_ms());
+        let from_ms = gone_ms.max(before(config.blocks_retention));
+        let horizon_ms = before(config.retention);
+        Ok(Memory { now_ms, range_ms, horizon_ms, from_ms, uncut: late::uncut(&cores) })
     }
 
     /// Ranges that were cut, or had nothing.
@@ -254,7 +294,7 @@ impl Keeper {
         let kept = Kept {
             from_ms: memory.now_ms.saturating_sub(config.blocks_retention.as_millis() as i64),
             bytes_max,
-            memory_from_ms: memory.horizon_ms,
+            memory_from_ms: self.blocks.held_back.released_ms(),
         };
         let there: Vec<LocalBlock> = self.listed.blocks.values().cloned().collect();
         let blocks = Arc::clone(&self.blocks);

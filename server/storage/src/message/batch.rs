@@ -83,13 +83,6 @@ pub struct ChunkView<'a> {
     pub bytes: &'a [u8],
 }
 
-impl ChunkView<'_> {
-    /// How many samples are in it; not for one of an exemplar.
-    pub fn sample_count(&self) -> u64 {
-        self.bytes.first_chunk().map_or(0, |count| u64::from(u16::from_be_bytes(*count)))
-    }
-}
-
 impl<'a> SeriesView<'a> {
     /// The exemplars of a series that was read with them, ascending.
     pub fn exemplars(&self) -> impl ExactSizeIterator<Item = Exemplar<'a>> {

@@ -31,7 +31,7 @@ pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
 pub use examples::{Example, Examples, shortened};
 pub use external::{ExternalView, HashedLabels, QueryShard};
-pub use held::{HELD_PIECE_MS, HELD_PIECES, HeldSamples};
+pub use held::HeldSamples;
 pub use migration::{
     MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece, PieceStep, PlainStep,
     RouteChange,

@@ -6,7 +6,7 @@ use super::HeldSamples;
 /// A step of a cut of the range that begins then, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutStep {
-    /// How many samples of it are there.
+    /// What of it is there.
     Count {
         /// The range.
         begin_ms: i64,
@@ -26,7 +26,7 @@ pub enum CutStep {
 /// What a shard says to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutReply {
-    /// So many samples are there, by pieces of the range.
+    /// This is there.
     Counted(HeldSamples),
     /// This is in no block.
     Begun(UncutRange),

@@ -102,7 +102,7 @@ impl Shard {
 
     /// Whether a new series may be made.
     #[inline]
-    pub(super) fn has_room_for_series(&mut self) -> bool {
+    pub fn has_room_for_series(&mut self) -> bool {
         match self.memory.look(self.memory_bytes().total()) {
             MemoryPressure::Ample => true,
             MemoryPressure::NoNewSeries | MemoryPressure::Full => false,

@@ -27,6 +27,11 @@ pub(super) fn floor_for(horizon_ms: i64) -> i64 {
     border_after(horizon_ms.saturating_add(AHEAD_MS))
 }
 
+/// The least horizon that a floor may have been raised for.
+pub(super) fn horizon_of(floor_ms: i64) -> i64 {
+    floor_ms.saturating_sub(AHEAD_MS + CHUNK_RANGE_MS).saturating_add(1)
+}
+
 /// The floor's file.
 #[derive(Debug)]
 pub(super) struct FloorFile {
@@ -70,6 +75,11 @@ mod tests {
         assert_eq!(floor_for(H2 - AHEAD_MS), H2);
         assert_eq!(floor_for(H2 - AHEAD_MS + 1), 2 * H2);
         assert!(floor_for(i64::MIN) < 0 && floor_for(i64::MAX) > 0);
+        for horizon_ms in (0..3 * H2).step_by(77_777).chain([0, H2 - AHEAD_MS, H2 - AHEAD_MS + 1]) {
+            let least_ms = horizon_of(floor_for(horizon_ms));
+            assert!(least_ms <= horizon_ms && floor_for(least_ms) == floor_for(horizon_ms));
+            assert!(floor_for(least_ms - 1) < floor_for(horizon_ms));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Blocks on disk, as reads have them: what is before a border of two hours is read of blocks, what is from there on of
-//! memory, so that nothing is found twice where both have it.
+//! Blocks on disk, as reads have them: what is from a border of two hours on is read of memory alone; what is before it of
+//! blocks, and of memory, which holds some of it for a while and may have what came late and is in no block yet. What both
+//! have is found once ([`join`]).
 //!
 //! Executors know two numbers of the blocks, how far back they reach and the border, and ask for batches of series or texts
 //! as they ask shards; a few threads beside them ([`threads`]) read the files. Nobody waits for a lock on an executor, nor for
@@ -8,6 +9,7 @@
 
 mod deletion;
 mod floor;
+mod join;
 mod matching;
 mod memory;
 mod open;

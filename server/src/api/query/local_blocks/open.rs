@@ -1,7 +1,7 @@
 //! Which blocks are open, and the border between them and memory.
 //!
 //! The border is fixed when a read begins: the floor of memory, or the end of the newest range before that of which there is
-//! a block; what blocks don't have is read of memory. Retention goes past the floor of a read that has begun only after half
+//! a block. What is before it is read of blocks, too: memory has some of it still, and may have what no block has. Retention goes past the floor of a read that has begun only after half
 //! an hour: then the read fails ([`LocalBlocks::is_dropped`]), it finds nothing wrong.
 #![expect(clippy::disallowed_types, reason = "threads beside the executors take it, and nobody else")]
 
@@ -19,7 +19,7 @@ use silverback_runtime::{SideThread, SideThreadError};
 use silverback_storage::message::{ReadError, ReadTicket, Selection};
 
 use super::deletion;
-use super::floor::{FloorFile, border_after, floor_for};
+use super::floor::{FloorFile, border_after, floor_for, horizon_of};
 use super::memory::{BlockMemory, Taken};
 use super::page::Question;
 use super::rewrite::{self, Halt, Place};
@@ -110,7 +110,7 @@ impl LocalBlocks {
             oldest_ms: AtomicI64::new(NEVER),
             border_ms: AtomicI64::new(i64::MIN),
             floor_ms: AtomicI64::new(floor_ms),
-            dropped_ms: AtomicI64::new(i64::MIN),
+            dropped_ms: AtomicI64::new(written_ms.map_or(i64::MIN, horizon_of)),
             floor_file,
             known: Known::default(),
             cache: BlockCache::new(bytes_each),
@@ -230,7 +230,12 @@ impl LocalBlocks {
 
     /// Whether retention may have dropped samples from this time on.
     pub(crate) fn is_dropped(&self, from_ms: i64) -> bool {
-        self.dropped_ms.load(Ordering::Acquire) > from_ms
+        self.gone_ms() > from_ms
+    }
+
+    /// Retention has dropped what is older, or may, since the start or before it.
+    pub(crate) fn gone_ms(&self) -> i64 {
+        self.dropped_ms.load(Ordering::Acquire)
     }
 
     /// How they do.
@@ -430,6 +435,7 @@ mod tests {
         assert_eq!(pass(20 * H2), 20 * H2);
         assert!(!blocks.is_dropped(20 * H2));
         let again = start(scratch.path(), 5 * H2);
+        assert!(again.gone_ms() > 19 * H2 && again.gone_ms() <= 20 * H2, "{}", again.gone_ms());
         assert_eq!(
             again.floor_ms.load(Ordering::Acquire),
             21 * H2,

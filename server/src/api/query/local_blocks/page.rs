@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::LocalBlocks;
+use super::join::joined;
 use super::memory::Taken;
 use super::series::SeriesCursor;
 use super::texts::TextCursor;
@@ -10,9 +11,7 @@ use super::threads::{Job, Stop};
 use crate::routing::{FanoutError, Overloaded};
 use silverback_block::OpenBlock;
 use silverback_runtime::{SideThreadError, Slice};
-use silverback_storage::message::{
-    Batch, ReadError, ReadTicket, Selection, SeriesBatch, SeriesBatchBuilder, TextBatch,
-};
+use silverback_storage::message::{Batch, ReadError, ReadTicket, Selection, SeriesBatch, TextBatch};
 
 /// Rows that blocks have.
 pub(crate) trait BlockBatch: Batch + Send + 'static {
@@ -57,15 +56,7 @@ impl BlockBatch for SeriesBatch {
         (memory, of_memory): (&Self, usize),
         slice: &mut Slice,
     ) -> Self {
-        let (blocks, memory) = (blocks.get(at), memory.get(of_memory));
-        let mut joined = SeriesBatchBuilder::default();
-        joined.begin_series(|out| out.extend_from_slice(blocks.labels.0));
-        for chunk in blocks.chunks().chain(memory.chunks()) {
-            let put = |out: &mut Vec<u8>| out.extend_from_slice(chunk.bytes);
-            joined.add_chunk_of(chunk.of, chunk.min_ms, chunk.max_ms, put);
-            slice.yield_if_needed().await;
-        }
-        joined.finish()
+        joined(blocks.get(at), memory.get(of_memory), slice).await
     }
 }
 

@@ -225,13 +225,7 @@ impl Pieces {
         let sources = self.chunks.iter().map(|piece| piece.source(&self.bytes));
         let range_ms = i64::MIN..=border_ms - 1;
         let put = |chunk: CutChunk<'_>| {
-            let of = match chunk.contents {
-                Contents::Floats(FloatEncoding::Xor) => ChunkOf::Samples,
-                Contents::Floats(FloatEncoding::Xor2) => {
-                    unreachable!("chunks of floats are cut as XOR chunks")
-                }
-                Contents::Histograms(kind) => ChunkOf::Histograms(kind),
-            };
+            let of = kind_of(chunk.contents);
             batch.add_chunk_of(of, chunk.min_ms, chunk.max_ms, |out| out.extend_from_slice(chunk.bytes));
         };
         cut(sources, &range_ms, put).map_err(|()| self.damaged())
@@ -255,9 +249,18 @@ impl Piece {
     }
 }
 
+/// What is in a chunk that [`cut`] has made.
+pub(super) fn kind_of(contents: Contents) -> ChunkOf {
+    match contents {
+        Contents::Floats(FloatEncoding::Xor) => ChunkOf::Samples,
+        Contents::Floats(FloatEncoding::Xor2) => unreachable!("chunks of floats are cut as XOR chunks"),
+        Contents::Histograms(kind) => ChunkOf::Histograms(kind),
+    }
+}
+
 /// As [`cut_chunks`], into memory. Chunks of floats come out as memory has its own, which every reader knows. `Err`: a
 /// chunk can't be read.
-fn cut<'a>(
+pub(super) fn cut<'a>(
     chunks: impl IntoIterator<Item = SourceChunk<'a>>,
     range_ms: &RangeInclusive<i64>,
     mut put: impl FnMut(CutChunk<'_>),

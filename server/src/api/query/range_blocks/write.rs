@@ -23,7 +23,7 @@ use silverback_block::{
 };
 use silverback_host::disk::room::FileSystemRoom;
 use silverback_model::gorilla::FloatEncoding;
-use silverback_storage::message::{ChunkOf, ChunkView, HeldSamples, Rows, SeriesBatch, SeriesView};
+use silverback_storage::message::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesView};
 
 /// After so many bytes what was written is made durable, and it is looked whether there is still room.
 const LOOK_EVERY_BYTES: u64 = 16 << 20;
@@ -52,8 +52,8 @@ pub(crate) trait BlockTarget {
     /// Makes the next one, which has so much memory.
     fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError>;
 
-    /// Where its samples are from, all of which it has now: so many of its range were given.
-    fn origin(&self, held: &HeldSamples) -> Origin;
+    /// Where its samples are from.
+    fn origin(&self) -> Origin;
 
     /// Takes one that has a sample.
     fn put(&mut self, block: FinishedBlock);
@@ -98,7 +98,7 @@ impl Orders {
                 }
                 Some(Order::End(done)) => {
                     let mut block = block.take().expect("an end is a block's");
-                    block.writer.note_origin(target.origin(&block.held));
+                    block.writer.note_origin(target.origin());
                     if let Some(finished) = block.finish(&|| !done.is_canceled())? {
                         target.put(finished);
                     }
@@ -155,7 +155,6 @@ struct RangeWriter<'a> {
     writer: BlockWriter,
     range_ms: RangeInclusive<i64>,
     floats: FloatEncoding,
-    held: HeldSamples,
     pace: Pace,
 }
 
@@ -192,15 +191,13 @@ impl<'a> RangeWriter<'a> {
         range_ms: RangeInclusive<i64>,
         floats: FloatEncoding,
     ) -> Self {
-        Self { data_dir, writer, range_ms, floats, held: HeldSamples::default(), pace: Pace::begin() }
+        Self { data_dir, writer, range_ms, floats, pace: Pace::begin() }
     }
 
     fn series(&mut self, batch: &SeriesBatch) -> Result<(), WritingFault> {
-        let Self { writer, range_ms, floats, held, .. } = self;
+        let Self { writer, range_ms, floats, .. } = self;
         for at in 0..batch.count() {
-            let series = batch.get(at);
-            put_series(writer, range_ms, *floats, series)?;
-            series.chunks().for_each(|chunk| held.add(*range_ms.start(), chunk.max_ms, chunk.sample_count()));
+            put_series(writer, range_ms, *floats, batch.get(at))?;
         }
         if self.pace.is_due(writer.written_bytes()) {
             writer.sync()?;

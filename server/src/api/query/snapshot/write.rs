@@ -9,7 +9,6 @@ use crate::api::query::range_blocks::{
     BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, sync_dir,
 };
 use silverback_block::{BlockWriter, FinishedBlock, Origin, Ulid, WriteError, WriterMemory};
-use silverback_storage::message::HeldSamples;
 
 /// Where the snapshot is written, and what makes its blocks' names.
 pub(super) struct Place {
@@ -46,7 +45,7 @@ impl BlockTarget for SnapshotTarget<'_> {
         BlockWriter::create(self.dir.join(ulid.to_string()), ulid, memory)
     }
 
-    fn origin(&self, _held: &HeldSamples) -> Origin {
+    fn origin(&self) -> Origin {
         Origin::default()
     }
 

@@ -52,19 +52,19 @@ impl Shard {
         if !is_own {
             return;
         }
+        let mut samples = 0;
         if self.store.overlaps(series, begin_ms, end_ms) {
-            // As reads do: samples count by the chunks that reads find them in.
+            // What waits to be folded into chunks counts with them, as reads find it.
             self.store.fold_late(series);
-            for chunk in self.store.sealed_between(series, begin_ms, end_ms) {
-                held.add(begin_ms, chunk.max_timestamp_ms(), chunk.count() as u64);
-            }
-            if let Some((_, newest_ms)) = self.store.open_between(series, begin_ms, end_ms) {
-                held.add(begin_ms, newest_ms, self.store.open_count(series) as u64);
+            let sealed = self.store.sealed_between(series, begin_ms, end_ms);
+            samples += sealed.iter().map(|chunk| chunk.count() as u64).sum::<u64>();
+            if self.store.open_between(series, begin_ms, end_ms).is_some() {
+                samples += self.store.open_count(series) as u64;
             }
         }
-        for chunk in self.store.histogram_chunks(series, begin_ms, end_ms) {
-            held.add(begin_ms, chunk.times().1, chunk.count() as u64);
-        }
+        let histograms = self.store.histogram_chunks(series, begin_ms, end_ms);
+        samples += histograms.map(|chunk| chunk.count() as u64).sum::<u64>();
+        held.add(self.store.id(series), samples);
     }
 
     fn end_cut(&mut self, begin_ms: i64, epoch: Epoch) {

@@ -19,7 +19,7 @@ pub struct Share {
 /// An aggregation's rows of some of its series, and what was noticed on the way.
 #[derive(Debug)]
 pub struct PartialRows {
-    /// `Rows` of the aggregation's own kind of fold, by which alone they are read.
+    /// Of the aggregation's own kind, by which alone they are read.
     pub(crate) rows: Box<dyn Any + Send>,
     pub(crate) notes: Vec<(Note, Span)>,
     /// What the rows take. Nobody holds it on their way: who folded has given it back, and who asked takes it as they come.

@@ -35,7 +35,7 @@ pub struct ReadMessage<'a> {
     /// When it was.
     pub times: HistogramTimes,
     /// What stands before its timestamp and behind it. `None` where something stands in it that wasn't read: what is
-    /// made of that is another reader's to say.
+    /// made of that is another reader's to say; nor where it is longer than what was read of it could be.
     pub around_timestamp: Option<[&'a [u8]; 2]>,
 }
 
@@ -87,7 +87,7 @@ impl Histogram {
         };
         let read = self.read_as(kind, message);
         match &read {
-            Ok(reading) if reading.kind == kind => Ok(reading.message(message)),
+            Ok(reading) if reading.kind == kind => Ok(reading.message(message, self.message_len_max())),
             Ok(_) | Err(_) => self.read_again(kind, message, read),
         }
     }
@@ -102,7 +102,7 @@ impl Histogram {
     ) -> Result<ReadMessage<'a>, WireFault> {
         let kind = kind_of(message)?;
         let read = if kind == guessed { read } else { self.read_as(kind, message) };
-        Ok(read?.message(message))
+        Ok(read?.message(message, self.message_len_max()))
     }
 
     fn read_as(&mut self, kind: HistogramKind, message: &[u8]) -> Result<Reading, WireFault> {
@@ -139,8 +139,12 @@ impl Histogram {
                 reading.timestamp = place;
             }
             (field::START_TIMESTAMP, Value::Varint(value)) => reading.times.start_timestamp_ms = value as i64,
-            (field::NEGATIVE_SPANS, Value::Bytes(message)) => put_span(&mut self.negative, message)?,
-            (field::POSITIVE_SPANS, Value::Bytes(message)) => put_span(&mut self.positive, message)?,
+            (field::NEGATIVE_SPANS, Value::Bytes(message)) => {
+                reading.is_all_read &= put_span(&mut self.negative, message)?;
+            }
+            (field::POSITIVE_SPANS, Value::Bytes(message)) => {
+                reading.is_all_read &= put_span(&mut self.positive, message)?;
+            }
             (field::CUSTOM_VALUES, value) => return self.read_bounds(value),
             (number, value) => match self.kind {
                 HistogramKind::Integer => return self.read_integer_field(number, value, reading),
@@ -212,6 +216,18 @@ impl Histogram {
         })
     }
 
+    /// What its message may have at the most, in bytes, where each field stands in it once.
+    fn message_len_max(&self) -> usize {
+        /// Fields of one value, and the heads of lists.
+        const SINGLES: usize = 160;
+        const SPAN: usize = 24;
+        /// A varint, or a double with its tag.
+        const WORD: usize = 10;
+        let words = self.negative.words.len() + self.positive.words.len() + self.bounds.len();
+        let spans = self.negative.spans.len() + self.positive.spans.len();
+        SINGLES + SPAN * spans + WORD * words
+    }
+
     /// Appends the message of this histogram, as Prometheus writes it. Its length goes before it, elsewhere.
     pub fn put_message(&self, times: HistogramTimes, out: &mut Vec<u8>) {
         match self.kind {
@@ -265,9 +281,10 @@ impl Default for Reading {
 }
 
 impl Reading {
-    fn message<'a>(&self, message: &'a [u8]) -> ReadMessage<'a> {
+    fn message<'a>(&self, message: &'a [u8], len_max: usize) -> ReadMessage<'a> {
         let around = || [&message[..self.timestamp.start], &message[self.timestamp.end..]];
-        ReadMessage { times: self.times, around_timestamp: self.is_all_read.then(around) }
+        let is_all_read = self.is_all_read && message.len() <= len_max;
+        ReadMessage { times: self.times, around_timestamp: is_all_read.then(around) }
     }
 
     /// A field that isn't read: one of the other kind or of a later version, or one with a wrong type.
@@ -403,22 +420,23 @@ fn check_unread(number: u32, value: Value) -> Result<(), WireFault> {
     if is_right { Ok(()) } else { Err(WireFault::Malformed) }
 }
 
-fn put_span(out: &mut Buckets, message: &[u8]) -> Result<(), WireFault> {
+/// Whether all of it was read.
+fn put_span(out: &mut Buckets, message: &[u8]) -> Result<bool, WireFault> {
     if out.spans.len() == HISTOGRAM_SPANS_MAX {
         return Err(HistogramFault::TooLarge.into());
     }
-    let mut span = Span::default();
+    let (mut span, mut is_all_read) = (Span::default(), true);
     let mut fields = Fields { rest: message };
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
             (field::SPAN_OFFSET, Value::Varint(value)) => span.offset = unzigzag_32(value),
             (field::SPAN_LENGTH, Value::Varint(value)) => span.length = value as u32,
             (known, _) if known <= field::SPAN_LENGTH => return Err(WireFault::Malformed),
-            _later => {}
+            _later => is_all_read = false,
         }
     }
     out.spans.push(span);
-    Ok(())
+    Ok(is_all_read)
 }
 
 fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), WireFault> {

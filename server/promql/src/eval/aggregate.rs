@@ -8,7 +8,7 @@ use silverback_model::Labels;
 use super::Evaluator;
 use super::fold::{Fold, by_fold};
 use super::labels::{Chosen, bytes as labels_bytes, metric_name};
-use super::series::{ABSENT, Column, Series, Sink, is_absent};
+use super::series::{ABSENT, AT_ONCE, Column, Series, Sink, is_absent};
 use crate::ast::Aggregator;
 use crate::budget::Held;
 use crate::error::QueryError;
@@ -71,6 +71,7 @@ impl Evaluator<'_> {
         let mut folding = Folding::<F>::new(self, aggregate, times, Groups::of(aggregate));
         if !self.folded_apart(aggregate, times, &mut folding).await? {
             self.produce(&aggregate.node, times, &mut folding).await?;
+            self.settle(&mut folding).await?;
         }
         let Folding { groups, rows, histograms, held: _held, .. } = folding;
         for (labels, row) in groups.labels.into_iter().zip(rows) {
@@ -151,6 +152,8 @@ pub(super) struct Folding<'a, F: Fold> {
     pub(super) histograms: Histograms,
     pub(super) groups: Groups,
     pub(super) rows: Vec<Row<F>>,
+    /// The series with histograms that came last, its row, and the first step of it that isn't folded.
+    left: Option<(Series, usize, usize)>,
     pub(super) held: Held<'a>,
 }
 
@@ -168,6 +171,7 @@ impl<'a, F: Fold> Folding<'a, F> {
             histograms: Histograms::of(aggregate.aggregator),
             groups,
             rows: Vec::new(),
+            left: None,
             held: evaluator.budget.hold(),
         }
     }
@@ -181,6 +185,7 @@ impl<'a, F: Fold> Folding<'a, F> {
 
 impl<F: Fold> Sink for Folding<'_, F> {
     fn push(&mut self, series: Series) -> Result<(), QueryError> {
+        while self.go_on()? {}
         let (at, is_new) = self.groups.place(&series.labels);
         if is_new {
             let (samples, bytes) = self.size(at);
@@ -194,12 +199,25 @@ impl<F: Fold> Sink for Folding<'_, F> {
                 fold_value::<F>(cell, *value);
             }
         }
-        for (step, histogram) in series.values.histograms.iter().flatten().enumerate() {
-            if let Some(histogram) = histogram {
-                self.histogram(at, step, histogram, &series.labels)?;
-            }
+        if series.values.histograms.is_some() {
+            self.left = Some((series, at, 0));
         }
         Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<bool, QueryError> {
+        let Some((series, at, first)) = self.left.take() else { return Ok(false) };
+        let mut work = 0;
+        for step in first..self.steps {
+            if let Some(histogram) = series.values.histogram(step) {
+                work += self.histogram(at, step, histogram, &series.labels)?;
+            }
+            if work >= AT_ONCE {
+                self.left = Some((series, at, step + 1));
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -212,35 +230,42 @@ fn fold_value<F: Fold>(cell: &mut Option<F::Cell>, value: f64) {
 }
 
 impl<F: Fold> Folding<'_, F> {
+    /// Takes a histogram in, and tells how much work that was, in values' worth of it.
     fn histogram(
         &mut self,
         at: usize,
         step: usize,
         histogram: &Histogram,
         labels: &Labels,
-    ) -> Result<(), QueryError> {
-        let span = self.aggregate.expr_span;
-        let notes = self.evaluator.notes;
+    ) -> Result<usize, QueryError> {
         let row = &mut self.rows[at];
         let is_mean = match self.histograms {
             Histograms::Count => {
                 fold_value::<F>(&mut row.cells[step], 1.0);
-                return Ok(());
+                return Ok(1);
             }
             Histograms::Ignore => {
-                notes.add(Note::HistogramIgnoredInAggregation(self.aggregate.aggregator.as_str()), span);
-                return Ok(());
+                let note = Note::HistogramIgnoredInAggregation(self.aggregate.aggregator.as_str());
+                self.evaluator.notes.add(note, self.aggregate.expr_span);
+                return Ok(1);
             }
             Histograms::Sum => false,
             Histograms::Mean => true,
         };
-        let steps = self.steps;
-        let cell = &mut row.tallies.get_or_insert_with(|| vec![None; steps])[step];
+        let tallies = match &mut row.tallies {
+            Some(tallies) => tallies,
+            none => {
+                self.held.add(0, self.steps * size_of::<Option<HistogramCell>>())?;
+                none.insert(vec![None; self.steps])
+            }
+        };
+        let cell = &mut tallies[step];
+        let bytes_before = cell.as_ref().map_or(0, HistogramCell::bytes);
         match cell {
             None => {
-                self.held.add(1, 2 * histogram.bytes())?;
                 let mut hints = Hints::default();
                 hints.see(histogram);
+                self.held.add(1, 0)?;
                 *cell = Some(HistogramCell::Tally(Box::new(Tally::first(histogram)), hints));
             }
             Some(HistogramCell::Incompatible) => {}
@@ -252,7 +277,9 @@ impl<F: Fold> Folding<'_, F> {
                 }
             }
         }
-        Ok(())
+        let (bytes, work) = cell.as_ref().map_or((0, 0), |cell| (cell.bytes(), cell.work()));
+        self.held.add(0, bytes.saturating_sub(bytes_before))?;
+        Ok(work)
     }
 }
 
@@ -296,6 +323,14 @@ impl HistogramCell {
         };
         if !is_one {
             *self = Self::Incompatible;
+        }
+    }
+
+    /// What it takes, in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Tally(tally, _) => tally.bytes(),
+            Self::Incompatible => 0,
         }
     }
 

@@ -48,6 +48,7 @@ impl Evaluator<'_> {
     async fn rows<F: Fold>(&self, aggregate: &Aggregating, times: Times) -> Result<PartialRows, QueryError> {
         let mut folding = Folding::<F>::new(self, aggregate, times, Groups::with_firsts(aggregate));
         self.produce(&aggregate.node, times, &mut folding).await?;
+        self.settle(&mut folding).await?;
         let Folding { groups, rows, held, .. } = folding;
         self.groups_of_part(groups.firsts.unwrap_or_default(), groups.labels, rows, &held).await
     }
@@ -92,7 +93,8 @@ impl Evaluator<'_> {
             return Ok(());
         };
         for (tally, other) in tallies.iter_mut().zip(others) {
-            self.pacing.spent(other.as_ref().map_or(1, HistogramCell::work)).await?;
+            let work = |cell: &Option<HistogramCell>| cell.as_ref().map_or(1, HistogramCell::work);
+            self.pacing.spent(work(tally) + work(&other)).await?;
             merge_cell(tally, other, |tally, other| tally.merge(other, first, self, aggregate));
         }
         Ok(())
@@ -124,7 +126,7 @@ impl Evaluator<'_> {
         aggregate: &Aggregating,
         times: Times,
         held: &mut Held<'_>,
-    ) -> Result<Option<impl Iterator<Item = PartialGroup<V>>>, QueryError> {
+    ) -> Result<Option<impl Iterator<Item = PartialGroup<V>> + use<V>>, QueryError> {
         let Some(parts) = self.parts_of::<Vec<SentGroup<V>>>(aggregate, times, held).await? else {
             return Ok(None);
         };

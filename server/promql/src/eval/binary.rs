@@ -1,5 +1,6 @@
 //! Binary operators on vectors: series of both sides are matched once by their labels, then all steps are computed.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use hashbrown::HashTable;
@@ -304,15 +305,15 @@ impl Evaluator<'_> {
     ) -> Result<(), QueryError> {
         let (right, pairings) = self.right_side(binary, &left, times).await?;
         let is_swapped = binary.matching.card == Card::OneToMany;
-        let mut merged = Merged::new(self.budget);
+        let (mut merged, matched_steps) = (Merged::new(self.budget), OnceCell::new());
         for Pairing { left: of_left, right: of_right } in &pairings {
             let ((many_side, many), (one_side, one)) = match is_swapped {
                 true => ((&right, of_right), (&left, of_left)),
                 false => ((&left, of_left), (&right, of_right)),
             };
             let (many, one) = (of(many_side, many).collect(), of(one_side, one).collect());
-            let all_many = &many_side.series;
-            Match { evaluator: self, binary, times, all_many, many, one, is_swapped }
+            let (all_many, matched_steps) = (&many_side.series, &matched_steps);
+            Match { evaluator: self, binary, times, all_many, matched_steps, many, one, is_swapped }
                 .evaluate(&mut merged)
                 .await?;
         }

@@ -19,6 +19,8 @@ use crate::share::PartialRows;
 
 /// A value that is written, and a label set made with it, in values' worth of work.
 const VALUE_WORK: usize = 16;
+/// As much as a value, in bytes of text.
+const BYTES_OF_WORK: usize = 8;
 
 impl Evaluator<'_> {
     pub(super) async fn count_values(
@@ -68,6 +70,8 @@ impl Evaluator<'_> {
             return Ok(false);
         };
         for PartialGroup { group, values, .. } in parts {
+            // They are counted again with what they are added to.
+            counting.held.release(0, size_of_val(&*values) + labels_bytes(&group));
             let counts = &mut counting.counts.entry(&group, false, times.count)?.values.floats;
             for (count, more) in counts.iter_mut().zip(values) {
                 if !is_absent(more) {
@@ -118,10 +122,11 @@ impl<'a> Counting<'a> {
         })
     }
 
-    fn count(&mut self, series: &Series, step: usize) -> Result<(), QueryError> {
+    /// Counts the value of a step, and tells how much work that was, in values' worth of it.
+    fn count(&mut self, series: &Series, step: usize) -> Result<usize, QueryError> {
         let value = match series.values.histogram(step) {
             Some(histogram) => histogram.to_string(),
-            None if is_absent(series.values.floats[step]) => return Ok(()),
+            None if is_absent(series.values.floats[step]) => return Ok(1),
             None => format_float(series.values.floats[step]),
         };
         let mut labels = (*series.labels).clone();
@@ -134,7 +139,7 @@ impl<'a> Counting<'a> {
             self.held.add(0, labels_bytes(&series.labels))?;
             firsts.push(Rc::clone(&series.labels));
         }
-        Ok(())
+        Ok(VALUE_WORK + value.len() / BYTES_OF_WORK)
     }
 }
 
@@ -151,12 +156,14 @@ impl Sink for Counting<'_> {
 
     fn go_on(&mut self) -> Result<bool, QueryError> {
         let Some((series, first)) = self.left.take() else { return Ok(false) };
-        let end = self.steps.min(first + AT_ONCE / VALUE_WORK);
-        for step in first..end {
-            self.count(&series, step)?;
+        let mut work = 0;
+        for step in first..self.steps {
+            work += self.count(&series, step)?;
+            if work >= AT_ONCE {
+                self.left = Some((series, step + 1));
+                return Ok(true);
+            }
         }
-        let is_more = end < self.steps;
-        self.left = is_more.then_some((series, end));
-        Ok(is_more)
+        Ok(false)
     }
 }

@@ -5,14 +5,16 @@ use silverback_model::utc::{date_of, days_from_epoch};
 use crate::functions::Function;
 
 const SECONDS_PER_DAY: i128 = 86_400;
-/// The least number of 64 bits: Go on x86-64 makes it of all that has no more room there, infinities and NaN too, ...
+/// The least number of 64 bits: Go on x86-64 makes it of all that has no more room there, infinities and NaN too.
 const LEAST: f64 = i64::MIN as f64;
-/// ... and as it lies before Go's calendar begins, its date is the one that comes after its end.
-const NO_TIME: i128 = 1 << 63;
+/// Where Go's calendar begins, in seconds: what is earlier has the date that is as much before its end.
+const BEGIN: i128 = -9_223_372_028_741_760_000;
+const CALENDAR: i128 = 1 << 64;
 
 /// A part of a date, or `None` for functions that give none.
 pub(super) fn part(function: Function, seconds: f64) -> Option<f64> {
-    let seconds = if LEAST < seconds && seconds < -LEAST { i128::from(seconds as i64) } else { NO_TIME };
+    let seconds = i128::from(if seconds < -LEAST { seconds as i64 } else { i64::MIN });
+    let seconds = if seconds < BEGIN { seconds + CALENDAR } else { seconds };
     let (days, of_day) = (seconds.div_euclid(SECONDS_PER_DAY) as i64, seconds.rem_euclid(SECONDS_PER_DAY));
     let (year, month, day) = date_of(days);
     Some(match function {
@@ -61,5 +63,7 @@ mod tests {
                     .map(|function| part(function, seconds).unwrap());
             assert_eq!(parts, [292_277_026_596.0, 12.0, 4.0, 15.0, 30.0], "{seconds}");
         }
+        assert!(part(Function::Year, -9.223_372_03e18).is_some_and(|year| year > 0.0));
+        assert!(part(Function::Year, -9.223_372_02e18).is_some_and(|year| year < 0.0));
     }
 }

@@ -1,5 +1,6 @@
 //! Series of both sides of an operator that match each other: what each pair gives, at all steps.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
@@ -20,6 +21,8 @@ pub(super) struct Match<'a> {
     pub(super) times: Times,
     /// All of the "many" side: those that match nothing, too.
     pub(super) all_many: &'a [Series],
+    /// Once they were asked for: see [`Self::matched_steps`].
+    pub(super) matched_steps: &'a OnceCell<Vec<bool>>,
     pub(super) many: Vec<&'a Series>,
     pub(super) one: Vec<&'a Series>,
     /// The "one" side is the left.
@@ -133,18 +136,13 @@ impl Match<'_> {
     /// The "one" side's series that has a value at each step.
     async fn ones(&self) -> Result<Vec<Option<usize>>, QueryError> {
         let mut ones: Vec<Option<usize>> = vec![None; self.times.count];
-        let mut matched: Option<Vec<bool>> = None;
         for (at, one) in self.one.iter().enumerate() {
             for (step, found) in ones.iter_mut().enumerate() {
                 if !one.values.is_present(step) {
                     continue;
                 }
                 if let Some(other) = *found {
-                    let matched = match &mut matched {
-                        Some(matched) => matched,
-                        none => none.insert(self.matched_steps().await?),
-                    };
-                    if matched[step] {
+                    if self.matched_steps().await?[step] {
                         return Err(self.duplicates(&one.labels, &self.one[other].labels));
                     }
                 }
@@ -157,11 +155,16 @@ impl Match<'_> {
 
     /// The steps at which both sides are matched at all: where one of them is empty nothing could come of it, unless it
     /// is filled, and Prometheus doesn't look whether the other has duplicates.
-    async fn matched_steps(&self) -> Result<Vec<bool>, QueryError> {
-        if self.matching().fill_left.is_some() || self.matching().fill_right.is_some() {
-            return Ok(vec![true; self.times.count]);
+    async fn matched_steps(&self) -> Result<&[bool], QueryError> {
+        if let Some(known) = self.matched_steps.get() {
+            return Ok(known);
         }
-        self.evaluator.present(self.all_many.iter(), self.times).await
+        let is_filled = self.matching().fill_left.is_some() || self.matching().fill_right.is_some();
+        let found = match is_filled {
+            true => vec![true; self.times.count],
+            false => self.evaluator.present(self.all_many.iter(), self.times).await?,
+        };
+        Ok(self.matched_steps.get_or_init(|| found))
     }
 
     fn duplicates(&self, one: &Labels, other: &Labels) -> QueryError {

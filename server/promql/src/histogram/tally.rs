@@ -142,6 +142,12 @@ impl Tally {
         self.positive.len() + self.negative.len()
     }
 
+    /// What it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let bounds = self.frame.custom_bounds.len() * size_of::<f64>();
+        size_of::<Self>() + self.buckets() * size_of::<(i32, Sum)>() + bounds
+    }
+
     /// A part of each count, in the same buckets.
     fn part(&self, part: fn(&Sum) -> f64) -> Histogram {
         let parts = |buckets: &Buckets| buckets.iter().map(|(index, count)| (*index, part(count))).collect();
@@ -252,6 +258,10 @@ impl Tally {
     /// Makes the zero buckets equally wide; the other's count in that width.
     fn reconcile_zero(&mut self, other: &Histogram) -> f64 {
         let (mut count, mut threshold) = (other.zero_count, other.zero_threshold);
+        // Nothing makes that equal to another.
+        if threshold.is_nan() || self.frame.zero_threshold.is_nan() {
+            return count;
+        }
         while threshold != self.frame.zero_threshold {
             if self.frame.zero_threshold > threshold {
                 (count, threshold) = other.zero_count_within(self.frame.zero_threshold);

@@ -377,3 +377,65 @@ fn histograms_that_are_combined_in_parts_are_what_is_combined_in_one() {
     let (_, huge) = json.split_once("huge").unwrap();
     assert!(!huge.contains("Inf"), "{huge}");
 }
+
+/// So many series of one histogram each at each minute, of one group.
+fn each(histograms: impl Iterator<Item = Histogram>) -> Vec<Fetched> {
+    let one = |(i, histogram): (usize, Histogram)| {
+        let histogram = Rc::new(histogram);
+        let samples = (0..=10).map(|minute| (minute * 60_000, Rc::clone(&histogram))).collect();
+        let labels = Labels::from_pairs([("__name__", "m"), ("instance", &*i.to_string())]);
+        Fetched { labels: Rc::new(labels), runs: vec![Run::Histograms(samples)] }
+    };
+    histograms.enumerate().map(one).collect()
+}
+
+#[test]
+fn a_zero_bucket_without_a_width_comes_to_an_end() {
+    let widths = [0.001, f64::NAN, 0.5, f64::NAN, f64::INFINITY, -1.0];
+    let histograms = |width: f64| Histogram { zero_threshold: width, count: 1.0, ..Histogram::default() };
+    for text in
+        ["sum(m)", "avg(m)", "histogram_quantile(0.9, sum(rate(m[5m])))", "m + on () group_left () sum(m)"]
+    {
+        let plan = plan(text, AT_10M);
+        let all = vec![each(widths.into_iter().map(histograms)); plan.selects().len()];
+        let halves = Halves::new(&plan, all, &NoPace);
+        let answer = block_on(plan.evaluate_from(&halves, &Budget::new(1 << 20, 1 << 24), &NoPace));
+        assert!(answer.is_ok(), "{text}: {answer:?}");
+    }
+}
+
+#[test]
+fn buckets_that_a_sum_comes_to_have_are_counted() {
+    // None of two has a bucket of the other.
+    let wide = |i: i32| Histogram {
+        count: 100.0,
+        positive: (0..100).map(|at| (at * 200 + i, 1.0)).collect(),
+        ..Histogram::default()
+    };
+    let plan = plan("sum(m)", AT_10M);
+    let bytes = |series: i32| {
+        let (halves, budget) =
+            (Halves::new(&plan, vec![each((0..series).map(wide))], &NoPace), Budget::new(1 << 20, 1 << 24));
+        block_on(plan.evaluate_from(&halves, &budget, &NoPace)).unwrap();
+        budget.bytes_peak()
+    };
+    // An index and a sum of 16 bytes each.
+    assert!(bytes(100) - bytes(50) >= 50 * 100 * 24, "{} {}", bytes(100), bytes(50));
+}
+
+#[test]
+fn wide_histograms_give_way_as_they_are_folded_and_counted() {
+    let wide = |i: i32| Histogram {
+        count: 4096.0,
+        positive: (0..4096).map(|at| (at, f64::from(1 + at + i))).collect(),
+        ..Histogram::default()
+    };
+    for text in ["sum(m)", "avg(m)", "count_values(\"v\", m)"] {
+        let plan = plan(text, QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 60_000 });
+        let pace = Counting { ways: Cell::new(0), stops_at: usize::MAX };
+        let halves = Halves::new(&plan, vec![each((0..8).map(wide))], &pace);
+        block_on(plan.evaluate_from(&halves, &Budget::new(1 << 20, 1 << 27), &pace)).unwrap();
+        // At every second step of each series.
+        assert!(pace.ways.get() >= 8 * 11 / 2, "{text}: {}", pace.ways.get());
+    }
+}

@@ -170,7 +170,8 @@ fn is_same(ours: &Value, theirs: &Value) -> bool {
 
 fn is_near(ours: &str, theirs: &str) -> bool {
     let (Ok(ours), Ok(theirs)) = (ours.parse::<f64>(), theirs.parse::<f64>()) else { return false };
-    ours == theirs || (ours - theirs).abs() <= LEFT_OVER.max(TOLERANCE * ours.abs().max(theirs.abs()))
+    let apart = LEFT_OVER.max(TOLERANCE * ours.abs().max(theirs.abs()));
+    ours == theirs || (apart.is_finite() && (ours - theirs).abs() <= apart)
 }
 
 #[test]
@@ -186,12 +187,18 @@ fn what_differs_is_seen() {
     assert_eq!(of(&whole, &whole), Ok(Verdict::Same));
     assert_eq!(of(&whole, &one(r#""a":"1""#, "2.0000000000000004")), Ok(Verdict::Same));
     assert_eq!(of(&answer(""), &answer("")), Ok(Verdict::Empty));
+    assert!(of(&one(r#""a":"1""#, "+Inf"), &one(r#""a":"1""#, "-Inf")).is_err());
     let error: Value =
         serde_json::from_str(r#"{"status":"error","errorType":"bad_data","error":"no"}"#).unwrap();
     assert_eq!(of(&error, &error), Ok(Verdict::Error));
-    for other in
-        [one(r#""a":"1""#, "2.00001"), one(r#""a":"1""#, "NaN"), one(r#""a":"2""#, "2"), answer(""), error]
-    {
+    for other in [
+        one(r#""a":"1""#, "+Inf"),
+        one(r#""a":"1""#, "2.00001"),
+        one(r#""a":"1""#, "NaN"),
+        one(r#""a":"2""#, "2"),
+        answer(""),
+        error,
+    ] {
         assert!(of(&whole, &other).is_err() && of(&other, &whole).is_err(), "{other}");
     }
 }

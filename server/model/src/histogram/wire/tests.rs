@@ -173,16 +173,18 @@ fn what_stands_around_a_timestamp_is_told_where_all_of_a_message_was_read() {
         assert_eq!(around(&timed(&histogram, 7)), Some(timed(&histogram, 0)));
         assert_eq!(around(&timed(&histogram, 0)), Some(timed(&histogram, 0)));
         // A second timestamp, a hint and a field of a later version, and a count of the other kind.
-        for odd in [
-            &[0x78, 9][..],
-            &[0x70, 4],
-            &[0xa0, 0x01, 7],
-            &[0x60 | 8, 0],
-            &[0x30, 0, 0x39, 0, 0, 0, 0, 0, 0, 0, 0],
-        ] {
+        for odd in [&[0x78, 9][..], &[0x70, 4], &[0xa0, 0x01, 7], &[0x30, 0, 0x39, 0, 0, 0, 0, 0, 0, 0, 0]] {
             let read = [&timed(&histogram, 7)[..], odd].concat();
             let is_read = Histogram::default().read_message(&read).is_ok();
             assert!(!is_read || around(&read).is_none(), "{odd:?}");
+        }
+        // A list of the other kind, a field of a later version in a span, and sums without end.
+        let lists = if histogram.kind == HistogramKind::Float { [0x4a, 0x62] } else { [0x52, 0x6a] };
+        let sums = [0x19, 0, 0, 0, 0, 0, 0, 0, 0].repeat(100);
+        for odd in [&[lists[0], 0][..], &[lists[1], 0], &[0x5a, 4, 0x10, 0, 0x18, 1], &sums] {
+            let read = [&timed(&histogram, 7)[..], odd].concat();
+            assert!(Histogram::default().read_message(&read).is_ok(), "{odd:?}");
+            assert!(around(&read).is_none(), "{odd:?}");
         }
     }
     // The kind is told last.

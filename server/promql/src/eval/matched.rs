@@ -141,10 +141,10 @@ impl Match<'_> {
                 if !one.values.is_present(step) {
                     continue;
                 }
-                if let Some(other) = *found {
-                    if self.matched_steps().await?[step] {
-                        return Err(self.duplicates(&one.labels, &self.one[other].labels));
-                    }
+                if let Some(other) = *found
+                    && self.matched_steps().await?[step]
+                {
+                    return Err(self.duplicates(&one.labels, &self.one[other].labels));
                 }
                 *found = Some(at);
             }

@@ -106,20 +106,20 @@ class Values(unittest.TestCase):
         self.refuse("podAnnotations.silverback/config-sha256=mine", "silverback/config-sha256")
 
     def test_a_stop_that_may_take_longer_than_the_pod_is_given_is_refused(self):
-        for grace, refused in ((300, True), (1210, True), (1211, False)):
+        for grace, refused in ((300, True), (1215, True), (1216, False)):
             settings = f"terminationGracePeriodSeconds={grace},config.shutdown-timeout=9m60s"
             with self.subTest(grace=grace):
                 if refused:
-                    self.refuse(settings, "twice config.shutdown-timeout together, 1210")
+                    self.refuse(settings, "twice config.shutdown-timeout and five seconds together, 1215")
                 else:
                     render("--set", settings)
 
     def test_what_is_shipped_at_the_end_has_its_time(self):
-        for grace, refused in ((190, True), (191, False)):
+        for grace, refused in ((195, True), (196, False)):
             settings = f"terminationGracePeriodSeconds={grace},config.ship-on-shutdown=on"
             with self.subTest(grace=grace):
                 if refused:
-                    self.refuse(settings, "three times config.shutdown-timeout together, 190")
+                    self.refuse(settings, "three times config.shutdown-timeout and five seconds together, 195")
                 else:
                     render("--set", settings)
 
@@ -159,7 +159,7 @@ class Pod(unittest.TestCase):
         config = only(self.objects, "ConfigMap")["data"]["node.yaml"]
         self.assertIn("shutdown-timeout: 60s", config)
         self.assertGreaterEqual(self.spec["terminationGracePeriodSeconds"], 300)
-        self.assertGreater(self.spec["terminationGracePeriodSeconds"], before_s + 2 * 60)
+        self.assertGreater(self.spec["terminationGracePeriodSeconds"], before_s + 2 * 60 + 5)
 
     def test_nothing_restarts_a_replay_for_half_an_hour(self):
         startup = self.container["startupProbe"]

@@ -325,7 +325,10 @@ fn a_node_that_ships_at_its_end_leaves_nothing_behind_and_begins_where_it_was() 
     let config =
         write_config(&home, &format!("type: FILESYSTEM\nconfig: {{directory: {}}}\n", bucket.display()));
     let flags = ["--blocks=on", "--ship-on-shutdown=on", "--shards=2"];
-    let start = || home.start_ready(&[&LABELS[..], &flags, &["--objstore-config-file", &config]].concat());
+    let start_with = |further: &[&str]| {
+        home.start_ready(&[&LABELS[..], &flags, &["--objstore-config-file", &config], further].concat())
+    };
+    let start = || start_with(&[]);
     let range_ms = 2 * 60 * 60 * 1000;
     // Ranges that aren't over, and one that is over and not due.
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
@@ -345,13 +348,15 @@ fn a_node_that_ships_at_its_end_leaves_nothing_behind_and_begins_where_it_was() 
     let told = start().stop_told();
     assert!(told.contains("all that the node has is in the bucket"), "{told}");
     assert_eq!(samples_of_blocks(&bucket).len(), 2, "{told}");
-    let mut node = start();
+    // So short a retention that what is over is read from its block, too.
+    let mut node = start_with(&["--retention=150m", "--blocks-delay=0s"]);
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     write(&mut node, now_ms);
     let query =
         format!("/api/v1/query?query=count_over_time(up%7Bseries=%227%22%7D[3h])&time={}", now_ms / 1000 + 1);
     let answer = String::from_utf8(node.get(&query).body).unwrap();
     assert!(answer.contains("\"3\""), "each sample once: {answer}");
+    assert!(metric(&mut node, "silverback_block_reads_total") > 0.0, "no block was read");
     let told = node.stop_told();
     assert_eq!(
         samples_of_blocks(&bucket).last(),

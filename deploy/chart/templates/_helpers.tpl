@@ -96,14 +96,14 @@ profiles/{{ include "silverback.profileName" . }}.json
 {{- end }}
 
 {{/* What comes before a stopped node is killed: the hook, then requests, then what is shipped at the end, where it is, then
-the log, each in its time. */}}
+the log, each in its time, and the node's margin of five seconds. */}}
 {{- define "silverback.checkedGracePeriod" -}}
 {{- $timeoutS := include "silverback.seconds" (get .Values.config "shutdown-timeout" | default "30s") | int64 }}
 {{- $shipsAtEnd := eq (get .Values.config "ship-on-shutdown" | default "off") "on" }}
-{{- $neededS := add .Values.preStopSeconds (mul (ternary 3 2 $shipsAtEnd) $timeoutS) }}
+{{- $neededS := add .Values.preStopSeconds (mul (ternary 3 2 $shipsAtEnd) $timeoutS) 5 }}
 {{- $graceS := int64 .Values.terminationGracePeriodSeconds }}
 {{- if le $graceS $neededS }}
-{{- fail (printf "terminationGracePeriodSeconds is %d: it has to be more than preStopSeconds and %s config.shutdown-timeout together, %d" $graceS (ternary "three times" "twice" $shipsAtEnd) $neededS) }}
+{{- fail (printf "terminationGracePeriodSeconds is %d: it has to be more than preStopSeconds and %s config.shutdown-timeout and five seconds together, %d" $graceS (ternary "three times" "twice" $shipsAtEnd) $neededS) }}
 {{- end }}
 {{- $graceS }}
 {{- end }}

@@ -43,7 +43,7 @@ pub struct Cut {
     #[serde(rename = "rangeBegin")]
     pub begin_ms: i64,
     /// What the memory had of the range then, in the block or in one before it: numbers that are the same as long as nothing
-    /// came or went.
+    /// came or went. Empty: it isn't known.
     pub held: Vec<u64>,
     /// Whether it was cut before its range was over: there is to be another one with all of it.
     #[serde(rename = "soFar", default, skip_serializing_if = "std::ops::Not::not")]

@@ -203,8 +203,8 @@ fn what_comes_late_before_the_border_is_read_at_once_and_once_before_and_after_i
     check_reads(&mut node, &expect, &late);
 }
 
-/// So many samples go, and as many come late, and then the node is killed.
-fn check_that_came_for_those_that_went(name: &str, to_host: usize) {
+/// So many samples go, and as many come late, and then the node is killed; before that blocks may be cleaned.
+fn check_that_came_for_those_that_went(name: &str, to_host: usize, is_cleaned: bool) {
     let home = home(name);
     let dir = blocks_dir(&home.data_dir());
     let (mut node, first, _later) = begin(&home, &["--admin-api=full"]);
@@ -223,6 +223,11 @@ fn check_that_came_for_those_that_went(name: &str, to_host: usize) {
     let late: Vec<_> = of_range.iter().map(|(at_ms, bits)| (at_ms + 1, *bits)).collect();
     let labels = &first[to_host].0;
     write(&mut node, &[(labels.clone(), late.clone())]);
+    if is_cleaned {
+        let cleaned = node.post("/api/v1/admin/tsdb/clean_tombstones", &[], b"");
+        assert_eq!(cleaned.status, 204, "{}", cleaned.text());
+        wait_for(&mut node, "silverback_blocks_rewritten_total", 1.0);
+    }
     node.kill();
     let mut node = start_cutting(&home, 2);
     node.wait_until("blocks have what came late", |_| {
@@ -234,10 +239,15 @@ fn check_that_came_for_those_that_went(name: &str, to_host: usize) {
 
 #[test]
 fn what_comes_late_to_a_series_of_which_as_much_was_deleted_is_in_a_block_after_a_kill() {
-    check_that_came_for_those_that_went("blocks-late-for-deleted", 3);
+    check_that_came_for_those_that_went("blocks-late-for-deleted", 3, false);
+}
+
+#[test]
+fn what_comes_late_for_what_was_deleted_and_cleaned_is_in_a_block_after_a_kill() {
+    check_that_came_for_those_that_went("blocks-late-for-cleaned", 3, true);
 }
 
 #[test]
 fn what_comes_late_to_one_series_while_as_much_of_another_goes_is_in_a_block_after_a_kill() {
-    check_that_came_for_those_that_went("blocks-late-for-others", 4);
+    check_that_came_for_those_that_went("blocks-late-for-others", 4, false);
 }

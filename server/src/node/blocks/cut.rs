@@ -34,9 +34,16 @@ struct Place {
     ulid: Ulid,
     range: Range,
     part: Part,
-    /// What the memory had of the range before it was read.
-    held: Vec<u64>,
-    /// Deletions before what is written was read.
+    before: Counted,
+}
+
+/// What there was of a range before it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Counted {
+    /// What the memory had, and what was deleted of its blocks: as long as these numbers stay the same nothing came or went,
+    /// nor went and came in its place.
+    pub(super) held: Vec<u64>,
+    /// Deletions before that was counted.
     deletions: u64,
 }
 
@@ -65,9 +72,10 @@ impl Keeper {
         }))
     }
 
-    /// What the memory has of the range, and what was deleted of its blocks: as long as these numbers stay the same nothing
-    /// came or went, nor went and came in its place.
-    pub(super) async fn count(&self, read: &ReadInFlight, range: Range) -> Result<Vec<u64>, StepFault> {
+    /// What there is of the range.
+    pub(super) async fn count(&self, read: &ReadInFlight, range: Range) -> Result<Counted, StepFault> {
+        // First: what is deleted from here on is in what is counted, and perhaps not in the block.
+        let deletions = self.blocks.deletions();
         let mut held = HeldSamples::default();
         for reply in self.ask(read, CutStep::Count { begin_ms: range.begin_ms() }).await? {
             if let CutReply::Counted(own) = reply {
@@ -76,7 +84,7 @@ impl Keeper {
         }
         let (blocks, of_range): (_, Vec<_>) = (Arc::clone(&self.blocks), self.blocks_of(range).collect());
         let deleted = self.blocks.thread.run(move || blocks.dir.deleted_of(&of_range)).await?;
-        Ok(vec![held.0, deleted.map_err(StepFault::Directory)?])
+        Ok(Counted { held: vec![held.0, deleted.map_err(StepFault::Directory)?], deletions })
     }
 
     /// A block has all that the cut began with.
@@ -93,8 +101,8 @@ impl Keeper {
         let read = self.begin_read().await?;
         self.begin_cut(&read, range).await?;
         // Before it is read: the block has what is counted, and perhaps more.
-        let held = self.count(&read, range).await?;
-        let is_there = self.write(&read, range, Part::First, held).await?;
+        let before = self.count(&read, range).await?;
+        let is_there = self.write(&read, range, Part::First, before).await?;
         self.end_cut(&read, range).await?;
         self.settled.insert(range);
         if !is_there {
@@ -109,7 +117,7 @@ impl Keeper {
         read: &ReadInFlight,
         range: Range,
         part: Part,
-        held: Vec<u64>,
+        before: Counted,
     ) -> Result<bool, StepFault> {
         let (reader, began) = (&self.reader, now());
         let ulid = Ulid::from_parts(reader.clock.now_ms().max(0) as u64, u128::from(random()));
@@ -119,8 +127,7 @@ impl Keeper {
             ulid,
             range,
             part,
-            held,
-            deletions: self.blocks.deletions(),
+            before,
         };
         let wanted = match part {
             Part::First | Part::SoFar | Part::Again => SeriesWanted::Chunks,
@@ -164,7 +171,7 @@ fn write(place: &Place, orders: Orders) -> Result<Option<FinishedBlock>, Writing
     let Some(block) = target.block else { return Ok(None) };
     unfinished.rename(&blocks.dir.block(*ulid))?;
     // After it has its name: a deletion that comes later finds it by that.
-    if blocks.deletions() != place.deletions {
+    if blocks.deletions() != place.before.deletions {
         blocks.dir.delete(*ulid).map_err(failed(blocks.dir.path()))?;
         return Err(WritingFault::Deleted);
     }
@@ -188,7 +195,7 @@ impl BlockTarget for CutTarget<'_> {
             Part::SoFar => (false, true),
             Part::Again | Part::Late => (true, false),
         };
-        let (begin_ms, held) = (self.place.range.begin_ms(), self.place.held.clone());
+        let (begin_ms, held) = (self.place.range.begin_ms(), self.place.before.held.clone());
         Origin { is_late, cut: Some(Cut { begin_ms, held, is_so_far }), rewritten: None }
     }
 

@@ -17,6 +17,8 @@ use silverback_shipper::Shipper;
 
 /// Between two looks what is left to upload.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// After a look that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is told what is left.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -42,7 +44,13 @@ pub(crate) async fn ship_what_is_left(
         "--ship-on-shutdown: what is in memory is cut to blocks and uploaded before the node ends"
     );
     let all = async {
-        let Ok(mut keeper) = keeper.0.await else { return };
+        let Ok(mut keeper) = keeper.0.await else {
+            tracing::warn!(
+                "--ship-on-shutdown: what had blocks cut has failed: nothing is cut, the write-ahead log has all that is in \
+                 no block"
+            );
+            return;
+        };
         keeper.reader = reader;
         let failed = keeper.cut_what_is_left().await;
         let is_uploaded = keeper.wait_for_uploads(shipper, &stage).await;
@@ -80,40 +88,40 @@ pub(crate) async fn ship_what_is_left(
 impl Keeper {
     /// Cuts all that is in memory and in no block. How many ranges could not be cut.
     async fn cut_what_is_left(&mut self) -> usize {
-        let (mut failed, mut memory) = (0, None);
-        match self.look_anew().await {
-            Ok(found) => {
-                for range in self.not_cut(&found) {
-                    if let Err(fault) = self.cut_now(range, found.now_ms).await {
-                        tracing::warn!(%fault, begin_ms = range.begin_ms(), "a range can't be cut to a block");
-                        failed += 1;
-                    }
-                }
-                memory = Some(found);
-            }
-            Err(fault) => {
-                tracing::warn!(%fault, "what is in memory can't be cut to blocks");
+        let (mut failed, memory) = (0, self.look_until_known().await);
+        for range in self.not_cut(&memory) {
+            if let Err(fault) = self.cut_now(range, memory.now_ms).await {
+                tracing::warn!(%fault, begin_ms = range.begin_ms(), "a range can't be cut to a block");
                 failed += 1;
             }
         }
-        while let Some(found) = memory.take() {
+        loop {
+            let memory = self.look_until_known().await;
+            let late = self.late_ranges(&memory);
             self.late.call();
-            let late = self.late_ranges(&found);
-            match self.cut_late(&found, &late).await {
-                Ok(Step::Done) => memory = self.look_anew().await.ok(),
-                Ok(Step::Nothing) => {}
+            match self.cut_late(&memory, &late).await {
+                Ok(Step::Done) => {}
+                Ok(Step::Nothing) => return failed,
+                // Nor can those of any other range that is left.
                 Err(fault) => {
                     tracing::warn!(%fault, "samples that came late can't be cut to a block");
-                    failed += 1;
+                    return failed + 1;
                 }
             }
         }
-        failed
     }
 
-    async fn look_anew(&mut self) -> Result<Memory, StepFault> {
-        self.list().await?;
-        self.look().await
+    /// Looks at what there is, again and again where that fails.
+    async fn look_until_known(&mut self) -> Memory {
+        loop {
+            match self.look_anew().await {
+                Ok(memory) => return memory,
+                Err(fault) => {
+                    tracing::warn!(%fault, "what is in memory and in no block isn't known: it is asked again");
+                    sleep(RETRY_INTERVAL).await;
+                }
+            }
+        }
     }
 
     /// The ranges in memory that weren't cut when they were over, oldest first.
@@ -131,11 +139,11 @@ impl Keeper {
         }
         let read = self.begin_read().await?;
         // Before it is read: the block has what is counted, and perhaps more.
-        let held = self.count(&read, range).await?;
-        if self.held_so_far().get(&range) == Some(&held) {
+        let before = self.count(&read, range).await?;
+        if self.held_so_far().get(&range) == Some(&before.held) {
             return Ok(());
         }
-        self.write(&read, range, Part::SoFar, held).await.map(drop)
+        self.write(&read, range, Part::SoFar, before).await.map(drop)
     }
 
     /// Of ranges that were cut before they were over, what the memory had.
@@ -147,10 +155,12 @@ impl Keeper {
 
     /// Waits until all blocks are in the bucket. `false`: some can't be, for they are damaged.
     async fn wait_for_uploads(&mut self, shipper: &Shipper, stage: &Cell<Stage>) -> bool {
-        if let Err(fault) = self.list().await {
-            tracing::warn!(%fault, "which blocks are to be uploaded isn't known");
-        }
         shipper.hurry();
+        // Without what was cut a moment ago it would seem that all is uploaded.
+        while let Err(fault) = self.list().await {
+            tracing::warn!(%fault, "which blocks are to be uploaded isn't known: it is looked again");
+            sleep(RETRY_INTERVAL).await;
+        }
         let mut told = now();
         loop {
             let is_left = |ulid| !shipper.is_shipped(ulid) && !shipper.is_set_aside(ulid);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::cut::{Part, Uncut};
 use super::{Keeper, Memory, Step, StepFault};
-use crate::blocks::Range;
+use crate::blocks::{LocalBlock, Range};
 use silverback_block::Ulid;
 use silverback_runtime::now;
 use silverback_storage::message::CoreStats;
@@ -107,7 +107,7 @@ impl Keeper {
         begins_ms.fold(self.late.clear_ms.min(memory.horizon_ms), i64::min)
     }
 
-    /// Writes what came late of one range.
+    /// Writes what came late of the first range of which it can be written.
     pub(super) async fn cut_late(&mut self, memory: &Memory, ranges: &[Range]) -> Result<Step, StepFault> {
         self.blocks.counts.note_late_ranges(ranges.len() as u64);
         let is_urgent_due = self.late.looked.elapsed() >= URGENT_INTERVAL;
@@ -116,15 +116,29 @@ impl Keeper {
             (false, true) => memory.horizon_ms.saturating_add(URGENT_MS),
             (false, false) => return Ok(Step::Nothing),
         };
-        let Some(range) = ranges.iter().copied().find(|range| range.begin_ms() < before_ms) else {
-            (self.late.is_due, self.late.looked) = (false, now());
-            return Ok(Step::Nothing);
-        };
-        self.cut_late_of(range).await?;
-        self.settled.insert(range);
-        // What was there at the look is in a block now. What came since is younger.
-        self.late.note(ranges.iter().copied().filter(|other| *other != range), memory.horizon_ms);
-        Ok(Step::Done)
+        let mut first_fault = None;
+        for range in ranges.iter().copied().filter(|range| range.begin_ms() < before_ms) {
+            match self.cut_late_of(range).await {
+                Ok(()) => {
+                    self.settled.insert(range);
+                    // What was there at the look is in a block now. What came since is younger.
+                    self.late.note(ranges.iter().copied().filter(|other| *other != range), memory.horizon_ms);
+                    return Ok(Step::Done);
+                }
+                Err(fault) if first_fault.is_some() => {
+                    tracing::debug!(%fault, begin_ms = range.begin_ms(), "blocks: late samples of another range can't be cut either");
+                }
+                Err(fault) => first_fault = Some(fault),
+            }
+            if self.reader.shutdown.is_requested() {
+                break;
+            }
+        }
+        if let Some(fault) = first_fault {
+            return Err(fault);
+        }
+        (self.late.is_due, self.late.looked) = (false, now());
+        Ok(Step::Nothing)
     }
 
     async fn cut_late_of(&self, range: Range) -> Result<(), StepFault> {
@@ -134,31 +148,32 @@ impl Keeper {
         let has_moved = || self.reader.router.read_epoch() != epoch;
         // From here on all that comes late is marked. What is counted before the cut begins is in its block then.
         self.begin_cut(&read, range).await?;
-        let held = self.count(&read, range).await?;
+        let before = self.count(&read, range).await?;
         let mut uncut = self.begin_cut(&read, range).await?;
         uncut.is_unknown |= !self.settled.contains(&range);
-        let is_as_before = self.held_by_blocks().get(&range) == Some(&held);
+        let is_as_before = self.held_by_blocks().get(&range) == Some(&before.held);
         let mut part = part_of(uncut, is_as_before, has_moved());
         if part == Some(Part::Late) {
-            self.write(&read, range, Part::Late, held.clone()).await?;
+            self.write(&read, range, Part::Late, before.clone()).await?;
             part = has_moved().then_some(Part::Again);
         }
         if let Some(part) = part {
-            self.write(&read, range, part, held).await?;
+            self.write(&read, range, part, before).await?;
         }
         Ok(self.end_cut(&read, range).await?)
     }
 
+    /// All blocks that this node cut of a range, those among them that were cut before it was over.
     pub(super) fn blocks_of(&self, range: Range) -> impl Iterator<Item = Ulid> {
-        self.own_blocks().filter(move |(own, _)| *own == range).map(|(_, block)| block.ulid)
+        let is_of_range =
+            move |block: &&LocalBlock| block.cut.as_ref().is_some_and(|cut| Range::of(cut.begin_ms) == range);
+        self.listed.blocks.values().filter(is_of_range).map(|block| block.ulid)
     }
 
     /// By range, what the memory had when the newest block of it was cut.
     fn held_by_blocks(&self) -> BTreeMap<Range, Vec<u64>> {
         // Blocks come in the order in which they were made.
-        let held = |(range, block): (Range, &crate::blocks::LocalBlock)| {
-            Some((range, block.cut.as_ref()?.held.clone()))
-        };
+        let held = |(range, block): (Range, &LocalBlock)| Some((range, block.cut.as_ref()?.held.clone()));
         self.own_blocks().filter_map(held).collect()
     }
 }

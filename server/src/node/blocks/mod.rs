@@ -168,10 +168,7 @@ impl Keeper {
     }
 
     async fn step(&mut self) -> Result<Step, StepFault> {
-        self.list().await?;
-        let memory = self.look().await?;
-        self.empty.retain(|range| range.end_ms() > memory.from_ms && !memory.uncut.contains_key(range));
-        self.settled.retain(|range| range.end_ms() > memory.from_ms);
+        let memory = self.look_anew().await?;
         let done = self.done();
         let ranges: Vec<_> =
             due(&self.schedule, memory.now_ms, memory.range_ms, memory.from_ms, &done).collect();
@@ -234,6 +231,15 @@ impl Keeper {
             Some(fault) => Err(fault),
             None => self.cut_late(memory, late).await,
         }
+    }
+
+    /// Looks at what there is in blocks and in memory, and forgets what was known of ranges that have changed or gone.
+    async fn look_anew(&mut self) -> Result<Memory, StepFault> {
+        self.list().await?;
+        let memory = self.look().await?;
+        self.empty.retain(|range| range.end_ms() > memory.from_ms && !memory.uncut.contains_key(range));
+        self.settled.retain(|range| range.end_ms() > memory.from_ms);
+        Ok(memory)
     }
 
     /// Looks at the directory, on the thread that may wait for it.

@@ -15,8 +15,8 @@ use super::threads::{Job, Stop, ask};
 use crate::api::query::range_blocks::{Pace, Unfinished, WritingFault, check_room, failed, finish, random};
 use crate::blocks::{Blocks, BlocksDir};
 use silverback_block::{
-    BlockWriter, Contents, CutError, DeletedRange, FinishedBlock, OpenBlock, Origin, Rewritten, SourceChunk,
-    Ulid, WriteError, WriterMemory, cut_chunks,
+    BlockWriter, Contents, Cut, CutError, DeletedRange, FinishedBlock, OpenBlock, Origin, Rewritten,
+    SourceChunk, Ulid, WriteError, WriterMemory, cut_chunks,
 };
 use silverback_model::gorilla::FloatEncoding;
 
@@ -129,18 +129,22 @@ fn write(
     let meta = block.meta();
     writer.note_origin(Origin {
         is_late: meta.is_of_out_of_order(),
-        cut: meta.cut.clone(),
+        // What the memory had then no longer tells what is in blocks, as what was deleted of them isn't known any more:
+        // it is the same as nothing that is counted.
+        cut: meta.cut.clone().map(|cut| Cut { held: Vec::new(), ..cut }),
         rewritten: Some(Rewritten::of(meta)),
     });
-    let (mut series, mut pace) = (Series::default(), Pace::begin());
+    let (mut series, mut pace, mut read_bytes) = (Series::default(), Pace::begin(), 0);
     for one in &ask(block, OpenBlock::all_series)? {
         job.check()?;
         series.read(block, one)?;
         taken.set(block.set_bytes_max() + writer.memory_bytes() + series.memory_bytes())?;
         series.put(&mut writer, block.deleted(one))?;
-        if pace.is_due(writer.written_bytes()) {
+        // What is deleted altogether is only read.
+        read_bytes += series.read_bytes();
+        if pace.is_due(read_bytes + writer.written_bytes()) {
             writer.sync()?;
-            pace.wait(writer.written_bytes());
+            pace.wait(read_bytes + writer.written_bytes());
             check_room(&place.data_dir)?;
         }
     }
@@ -186,6 +190,10 @@ impl Series {
             chunks.push(Chunk { contents, min_ms, max_ms, bytes: begins..bytes.len() });
         }
         Ok(())
+    }
+
+    fn read_bytes(&self) -> u64 {
+        (self.text.len() + self.bytes.len()) as u64
     }
 
     fn memory_bytes(&self) -> usize {

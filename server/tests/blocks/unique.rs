@@ -14,6 +14,9 @@ use crate::{blocks_dir, home, now_ms, start, start_cutting_with, write};
 
 const LITTLE_MEMORY: [&str; 3] =
     ["--memory-limit=128MiB", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
+/// What takes in so much that a node of little memory would refuse some of it, by how large its program is.
+const MORE_MEMORY: [&str; 3] =
+    ["--memory-limit=192MiB", "--wal-segment-bytes=1MiB", "--checkpoint-bytes=1GiB"];
 /// Labels of a series whose values are of it alone.
 const LABELS: usize = 10;
 /// Series of one request.
@@ -34,7 +37,7 @@ fn unique(series: usize) -> Vec<Series> {
 /// A node that has so many, and makes no blocks.
 fn written(home: &Home, series: usize) -> Vec<Series> {
     let flags = ["--shards=1", "--out-of-order-window=26h"];
-    let mut node = home.start_ready(&[&flags, &LITTLE_MEMORY[..]].concat());
+    let mut node = home.start_ready(&[&flags, &MORE_MEMORY[..]].concat());
     let all = unique(series);
     all.chunks(LOT).for_each(|lot| write(&mut node, lot));
     node.stop();

@@ -121,7 +121,10 @@ fn each_core_folds_the_series_of_its_own_shard_and_the_answer_is_that_of_one() {
         assert_eq!(parts_of(&query, "query_range", &range), 2.0, "{query}");
     }
     assert_eq!(parts_of("topk(scalar(count(requests_total)), requests_total)", "query", &instant), 2.0);
-    assert_eq!(parts_of("quantile(0.5, requests_total)", "query", &instant), 0.0);
+    for query in ["quantile(0.5, requests_total)", "count_values by (job) (\"v\", requests_total)"] {
+        assert_eq!(parts_of(query, "query", &instant), 2.0, "{query}");
+        assert_eq!(parts_of(query, "query_range", &range), 2.0, "{query}");
+    }
     assert_eq!(parts_of("sum(rate({job!=\"\"}[1m]))", "query", &instant), 0.0);
     assert_eq!(query_parts(&one), 0.0);
 }

@@ -126,7 +126,7 @@ mod tests {
     fn histograms_of_all_shapes_and_hints_are_valid_and_no_two_of_a_series_are_the_same() {
         let mut random = Random::new(7);
         let (mut seen, mut different) = (BTreeSet::new(), BTreeSet::new());
-        for (number, nth) in (0..40).flat_map(|number| (0..100).map(move |nth| (number, nth))) {
+        for (number, nth) in (0..40).flat_map(|number| (0..400).map(move |nth| (number, nth))) {
             let histogram = histogram(number, nth, &mut random);
             assert_eq!(histogram.validate(), Ok(()), "{histogram:?}");
             let shape = (histogram.kind as u8, histogram.has_custom_buckets(), histogram.hint as u8);

@@ -115,11 +115,11 @@ class Values(unittest.TestCase):
                     render("--set", settings)
 
     def test_what_is_shipped_at_the_end_has_its_time(self):
-        for grace, refused in ((195, True), (196, False)):
-            settings = f"terminationGracePeriodSeconds={grace},config.ship-on-shutdown=on"
+        for grace, refused in ((375, True), (376, False)):
+            settings = f"terminationGracePeriodSeconds={grace},config.shutdown-timeout=2m,config.ship-on-shutdown=on"
             with self.subTest(grace=grace):
                 if refused:
-                    self.refuse(settings, "three times config.shutdown-timeout and five seconds together, 195")
+                    self.refuse(settings, "three times config.shutdown-timeout and five seconds together, 375")
                 else:
                     render("--set", settings)
 

@@ -42,6 +42,30 @@ impl AskedTimes {
 /// What makes much of a last digit, in which two of them may differ.
 const INFIRM: [&str; 8] = ["tan(", " % ", " ^ ", "exp(", "sinh(", "cosh(", "deriv(", "resets("];
 
+/// Functions over ranges, what is asked most standing there twice; ...
+const OVER_TIME: &[&str] = &[
+    "rate",
+    "rate",
+    "increase",
+    "delta",
+    "deriv",
+    "stddev_over_time",
+    "stdvar_over_time",
+    "irate",
+    "idelta",
+    "changes",
+    "resets",
+    "avg_over_time",
+    "min_over_time",
+    "max_over_time",
+    "sum_over_time",
+    "count_over_time",
+    "last_over_time",
+    "present_over_time",
+];
+/// ... and those that have given the same for long.
+const OVER_TIME_SINCE_LONG: &[&str] = OVER_TIME.split_at(7).1;
+
 /// How deep an expression nests at the most.
 const DEPTH: u32 = 4;
 
@@ -251,43 +275,15 @@ impl<'a> Expressions<'a> {
     }
 
     fn over_time(&mut self, depth: u32) -> String {
+        // Of a former Prometheus what gives the same since: extrapolation, for one, is done otherwise.
+        let functions = match self.knows {
+            Knowledge::Former => OVER_TIME_SINCE_LONG,
+            Knowledge::Current => OVER_TIME,
+        };
+        let function = self.one_of(functions);
         if self.knows == Knowledge::Former {
-            // What gives the same since: extrapolation, for one, is done otherwise.
-            let function = self.one_of(&[
-                "irate",
-                "idelta",
-                "changes",
-                "resets",
-                "avg_over_time",
-                "min_over_time",
-                "max_over_time",
-                "sum_over_time",
-                "count_over_time",
-                "last_over_time",
-                "present_over_time",
-            ]);
             return format!("{function}({})", self.matrix(depth));
         }
-        let function = self.one_of(&[
-            "rate",
-            "rate",
-            "increase",
-            "irate",
-            "delta",
-            "idelta",
-            "deriv",
-            "changes",
-            "resets",
-            "avg_over_time",
-            "min_over_time",
-            "max_over_time",
-            "sum_over_time",
-            "count_over_time",
-            "last_over_time",
-            "present_over_time",
-            "stddev_over_time",
-            "stdvar_over_time",
-        ]);
         match self.random.below(12) {
             0 => format!("quantile_over_time({}, {})", self.scalar(0), self.matrix(depth)),
             1 => format!("predict_linear({}, {})", self.matrix(depth), self.scalar(0)),

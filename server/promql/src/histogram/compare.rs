@@ -93,13 +93,16 @@ impl Histogram {
     }
 }
 
-/// Whether any count is less than it was.
+/// Whether any count is less than it was. One that is gone is, too, whatever it was: also a negative one, as of a
+/// histogram that was subtracted.
 fn is_less(now: &[(i32, f64)], before: &[(i32, f64)]) -> bool {
     let mut at = 0;
-    before.iter().filter(|(_, count)| *count != 0.0).any(|(index, count)| {
+    before.iter().any(|(index, count)| {
         at += now[at..].iter().take_while(|(other, _)| other < index).count();
-        let found = now.get(at).filter(|(other, _)| other == index).map_or(0.0, |(_, count)| *count);
-        found < *count
+        match now.get(at) {
+            Some((other, found)) if other == index => found < count,
+            Some(_) | None => *count != 0.0,
+        }
     })
 }
 
@@ -108,4 +111,21 @@ fn same_buckets(left: &[(i32, f64)], right: &[(i32, f64)]) -> bool {
         buckets.iter().filter(|(_, count)| *count != 0.0).map(|(index, count)| (*index, count.to_bits()))
     }
     present(left).eq(present(right))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_that_is_gone_or_less_is_a_reset_whatever_its_sign() {
+        let before = [(1, 2.0), (3, -1.0), (5, 0.0)];
+        assert!(!is_less(&before, &before) && !is_less(&[(1, 2.0), (2, 7.0), (3, -0.5)], &before));
+        for now in
+            [&[(1, 1.0), (3, -1.0)][..], &[(1, 2.0)], &[(3, -1.0)], &[(1, 2.0), (3, -1.0), (5, -1.0)], &[]]
+        {
+            assert!(is_less(now, &before), "{now:?}");
+        }
+        assert!(!is_less(&[], &[(4, 0.0)]));
+    }
 }

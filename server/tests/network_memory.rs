@@ -9,7 +9,7 @@ use silverback_model::limits::{CONNECTION_BYTES, MemoryPlan, STREAM_REFS_MAX};
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use silverback_test_support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, field, frame, head};
-use silverback_test_support::{Binary, PATIENCE, eventually, http};
+use silverback_test_support::{Binary, PATIENCE, eventually, eventually_found, http};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -252,9 +252,10 @@ fn a_connection_takes_what_is_planned_for_it() {
     let before = node.resident_bytes();
     let call = head("POST", "/silverback.v1.Ingest/Stream", &STREAM_CALL);
     let held = with_streams(&node, || frame(HEADERS, END_HEADERS, 1, &call));
-    std::thread::sleep(Duration::from_millis(500));
-    let of_each = node.resident_bytes().saturating_sub(before) / held.len();
-    println!("{of_each} bytes a connection");
-    // A debug build's tasks are larger.
-    assert!(of_each < CONNECTION_BYTES / 2 * 3, "{of_each} bytes, planned {CONNECTION_BYTES}");
+    // A debug build's tasks are larger. What it takes to begin a stream goes a little later, on a loaded machine later.
+    eventually_found(|| {
+        let of_each = node.resident_bytes().saturating_sub(before) / held.len();
+        let fits = of_each < CONNECTION_BYTES / 2 * 3;
+        fits.then_some(()).ok_or(format!("{of_each} bytes a connection, planned {CONNECTION_BYTES}"))
+    });
 }

@@ -157,6 +157,12 @@ impl<T> Pages<T> {
         &mut self.pages[index as usize / PAGE][index as usize % PAGE]
     }
 
+    /// The value at an index, to change it; none where its page was given back.
+    #[inline]
+    pub(crate) fn find_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.pages.get_mut(index as usize / PAGE)?.get_mut(index as usize % PAGE)
+    }
+
     /// What stands in a place whose page was given back.
     #[cold]
     fn vacant(&self) -> &T {

@@ -124,6 +124,27 @@ pub struct SeriesStore {
     pub(super) label_bytes: usize,
 }
 
+/// A series whose samples are taken in, as far as they go into its open chunk.
+#[derive(Debug)]
+pub(crate) struct OpenSeries<'a> {
+    series: &'a mut Series,
+    blocks: &'a mut Blocks,
+}
+
+impl OpenSeries<'_> {
+    /// Takes a sample in that is newer than all that the series has and has room in its chunk; tells whether it is so.
+    #[inline(always)]
+    pub(crate) fn append_in_chunk(&mut self, sample: Sample) -> bool {
+        let Series { chunk, words, .. } = &mut *self.series;
+        if sample.timestamp_ms <= chunk.last().timestamp_ms || chunk.is_full_for(sample.timestamp_ms) {
+            return false;
+        }
+        let written = chunk.words();
+        chunk.append(sample, &mut words.sink(self.blocks, written));
+        true
+    }
+}
+
 /// What [`SeriesStore`] holds, in counts and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreSize {
@@ -265,7 +286,7 @@ impl SeriesStore {
 
     /// Takes a sample in, or tells why not. One that is older than the newest may be so by `late_window_ms`.
     /// Allocates only when a chunk is cut, and for late ones.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn append(
         &mut self,
         at: SeriesRef,
@@ -276,12 +297,17 @@ impl SeriesStore {
         if sample.timestamp_ms <= series.chunk.last().timestamp_ms {
             return self.append_late(at, sample, late_window_ms);
         }
-        if series.chunk.is_full_for(sample.timestamp_ms) {
-            return Ok(self.cut(at, sample));
+        if !(OpenSeries { series, blocks: &mut self.blocks }).append_in_chunk(sample) {
+            self.cut(at, sample);
         }
-        let words = series.chunk.words();
-        series.chunk.append(sample, &mut series.words.sink(&mut self.blocks, words));
         Ok(Appended::Stored)
+    }
+
+    /// The series of an id at a ref that it may have.
+    #[inline(always)]
+    pub(crate) fn open_series(&mut self, at: SeriesRef, id: SeriesId) -> Option<OpenSeries<'_>> {
+        let series = self.series.find_mut(at.0)?;
+        (series.id == id).then_some(OpenSeries { series, blocks: &mut self.blocks })
     }
 
     /// The work for late samples and for such as were sent again since [`Self::begin_slice`], in samples that are decoded
@@ -298,11 +324,11 @@ impl SeriesStore {
 
     /// Seals the open chunk and begins the next one with `first`.
     #[inline(never)]
-    fn cut(&mut self, at: SeriesRef, first: Sample) -> Appended {
+    fn cut(&mut self, at: SeriesRef, first: Sample) {
         if !self.has_samples(at) {
             let series = self.series.get_mut(at.0);
             series.chunk = OpenXor::start(first, &mut series.words.sink(&mut self.blocks, 0));
-            return Appended::Stored;
+            return;
         }
         let sealed = self.open_chunk(at);
         let series = self.series.get_mut(at.0);
@@ -314,7 +340,6 @@ impl SeriesStore {
         self.sealed_bytes -= vec_bytes(list);
         list.push(sealed);
         self.sealed_bytes += vec_bytes(list);
-        Appended::Stored
     }
 
     /// Whether a chunk overlaps a range of ms, both ends inclusive. Looks at times alone.
@@ -533,6 +558,12 @@ impl SeriesStore {
     /// asked last.
     pub(crate) fn wanted_ahead(&mut self) -> usize {
         self.blocks.pages_wanted_ahead()
+    }
+
+    /// How many series are held.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.series.len()
     }
 
     /// How much is held, the allocator's rounding included.

@@ -9,7 +9,7 @@ use crate::shard::Shard;
 use crate::shard::refusal_words::{Seen, numbers};
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
 use crate::wal::Journal;
-use silverback_model::{Labels, RefusedReason, Sample, SeriesId};
+use silverback_model::{CellId, Labels, RefusedReason, Sample, SeriesId};
 
 /// How many series ahead the table's slot is brought near, then the series' line, and then the end
 /// of its open chunk: far enough that memory answers in time, near enough that it is still there
@@ -150,22 +150,34 @@ impl Shard {
     ) -> PartOutcome {
         let mut outcome = PartOutcome::default();
         let (began, mut ahead) = (*position, Ahead::default());
-        let series = &series[position.series..];
+        let series = &series[began.series..];
         let series = &series[..series.len().min(SLICE_SERIES)];
+        let (mut rest, mut of_next) = (&samples[began.samples..], began.of_next);
+        let (mut whole, mut in_order) = (series.len(), 0);
         for step in 0..series.len() + SLOT_AHEAD {
             self.look_ahead(series, step, &mut ahead);
             let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
-            let left = series[at].samples as usize - position.of_next;
-            let own = &samples[position.samples..position.samples + left];
-            starts.begin(position.samples);
-            let own = (own, &mut *starts);
-            let taken = self.append_series(of_part, &series[at], ahead.at(at), own, journal, &mut outcome);
-            position.advance(taken, taken == left);
-            if self.store.late_work() >= SLICE_LATE_WORK {
-                break;
+            let (entry, candidate) = (&series[at], ahead.at(at));
+            let (own, after) = rest.split_at(entry.samples as usize - of_next);
+            starts.begin(samples.len() - rest.len());
+            let taken = self.append_in_order(of_part.bounds, entry, candidate, (own, &mut *starts), journal);
+            in_order += taken;
+            if taken < own.len() {
+                let rest_of_it = (own, taken, &mut *starts);
+                let taken = self.append_rest(of_part, entry, candidate, rest_of_it, journal, &mut outcome);
+                if self.store.late_work() >= SLICE_LATE_WORK {
+                    let is_whole = taken == own.len();
+                    (whole, of_next) = if is_whole { (at + 1, 0) } else { (at, of_next + taken) };
+                    rest = &rest[taken..];
+                    break;
+                }
             }
+            (rest, of_next) = (after, 0);
         }
-        let taken = &samples[began.samples..position.samples];
+        let samples_taken = samples.len() - rest.len();
+        *position = PartPosition { series: began.series + whole, of_next, samples: samples_taken };
+        outcome.written += in_order as u64;
+        let taken = &samples[began.samples..samples_taken];
         if self.note_range(taken, of_part.bounds) < self.late_marks.border_ms() {
             self.mark_late(series, began.of_next, taken, of_part.bounds);
         }
@@ -213,43 +225,73 @@ impl Shard {
         }
     }
 
-    /// Takes samples of a series in, all of them but where late ones use the slice up, and tells how many it took.
+    /// Takes samples in of a known series that has floats alone, for as long as each is its newest and has room in its
+    /// chunk, and tells how many: what nearly all samples are.
     #[inline(always)]
-    fn append_series(
+    fn append_in_order(
         &mut self,
-        OfPart { body, bounds }: OfPart<'_>,
+        bounds: TimeBounds,
         entry: &PartSeries,
         candidate: Option<SeriesRef>,
         (samples, starts): (&[Sample], &mut impl Starts),
         journal: &mut impl Journal,
+    ) -> usize {
+        let Some(series) = candidate else { return 0 };
+        if entry.labels.is_deltas() || self.store.has_histograms(series) {
+            return 0;
+        }
+        let Some(mut open) = self.store.open_series(series, entry.id) else { return 0 };
+        let mut taken = 0;
+        for sample in samples {
+            if bounds.check(*sample).is_err() || !open.append_in_chunk(*sample) {
+                break;
+            }
+            journal.stored(series, *sample);
+            starts.stored(taken, sample.timestamp_ms, journal);
+            taken += 1;
+        }
+        self.note_taken(entry.id.cell(), Some(series), taken);
+        taken
+    }
+
+    /// Takes the other samples of a series in, the `taken`-th and those after it, whatever they are: all but where late
+    /// ones use the slice up. Tells how many of all are taken then.
+    #[inline(never)]
+    fn append_rest(
+        &mut self,
+        of_part: OfPart<'_>,
+        entry: &PartSeries,
+        candidate: Option<SeriesRef>,
+        (samples, in_order, starts): (&[Sample], usize, &mut impl Starts),
+        journal: &mut impl Journal,
         outcome: &mut PartOutcome,
     ) -> usize {
-        let late_window_ms = if entry.labels.is_deltas() { 0 } else { bounds.late_window_ms };
-        let mut taken = samples.len();
         let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
+        let mut taken = in_order;
+        let OfPart { body, bounds } = of_part;
+        let late_window_ms = if entry.labels.is_deltas() { 0 } else { bounds.late_window_ms };
         let mut refused = None;
         // Of one that is made here no histogram is known.
         let has_histograms = series.is_some_and(|series| self.store.has_histograms(series));
-        for (i, sample) in samples.iter().enumerate() {
+        for (i, sample) in samples.iter().enumerate().skip(in_order) {
             let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
             let result = match (bounds.check(*sample), series) {
                 (Err(reason), _) => Err(reason),
-                (Ok(()), Some(known)) if has_histograms => {
-                    let appended = self.store.append_beside_histograms(known, *summed, late_window_ms);
+                (Ok(()), Some(known)) => {
+                    let appended = if has_histograms {
+                        self.store.append_beside_histograms(known, *summed, late_window_ms)
+                    } else {
+                        self.store.append(known, *summed, late_window_ms)
+                    };
                     self.note_append(known, *summed, appended, journal)
                 }
-                (Ok(()), Some(known)) => self.append_sample(known, *summed, late_window_ms, journal),
                 (Ok(()), None) => self.create_series(body, entry, *summed, journal).map(|made| {
                     series = Some(made);
                     Appended::Stored
                 }),
             };
+            taken = i + 1;
             match result {
-                Ok(Appended::Stored) if !has_histograms => {
-                    outcome.written += 1;
-                    starts.stored(i, sample.timestamp_ms, journal);
-                    continue;
-                }
                 Ok(Appended::Stored | Appended::StoredLate) => {
                     outcome.written += 1;
                     starts.stored(i, sample.timestamp_ms, journal);
@@ -259,24 +301,28 @@ impl Shard {
                     let newest_ms = series.map(|series| self.store.newest_ms(series));
                     let run = Run { reason, first: *sample, newest_ms, has_histograms, samples: 1 };
                     if let Some(ended) = Run::extend(&mut refused, run) {
-                        self.refuse(ended, OfPart { body, bounds }, entry.labels, outcome);
+                        self.refuse(ended, of_part, entry.labels, outcome);
                     }
                 }
             }
             if self.store.late_work() >= SLICE_LATE_WORK {
-                taken = i + 1;
                 break;
             }
         }
         if let Some(run) = refused {
-            self.refuse(run, OfPart { body, bounds }, entry.labels, outcome);
+            self.refuse(run, of_part, entry.labels, outcome);
         }
-        let cell = entry.id.cell();
-        self.cells[usize::from(cell.0)].samples += taken as u64;
+        self.note_taken(entry.id.cell(), series, taken - in_order);
+        taken
+    }
+
+    /// Counts samples of a series as taken in, for the cell's load and where it leaves.
+    #[inline(always)]
+    fn note_taken(&mut self, cell: CellId, series: Option<SeriesRef>, samples: usize) {
+        self.cells[usize::from(cell.0)].samples += samples as u64;
         if let (Some(outgoing), Some(series)) = (&mut self.outgoing, series) {
             outgoing.touch(cell, series);
         }
-        taken
     }
 
     /// What a series has come to with what came since its newest sample: all that is to be known of it is
@@ -324,18 +370,6 @@ impl Shard {
     #[inline(never)]
     pub(super) fn find(&self, id: SeriesId) -> Option<SeriesRef> {
         self.cells[usize::from(id.cell().0)].table.find(id, |s| self.store.id(s) == id)
-    }
-
-    #[inline(always)]
-    fn append_sample(
-        &mut self,
-        series: SeriesRef,
-        sample: Sample,
-        late_window_ms: i64,
-        journal: &mut impl Journal,
-    ) -> Result<Appended, RefusedReason> {
-        let appended = self.store.append(series, sample, late_window_ms);
-        self.note_append(series, sample, appended, journal)
     }
 
     /// Tells the log and the counters what became of a sample.
@@ -391,10 +425,10 @@ impl Shard {
         create: impl FnOnce(&mut SeriesStore, Box<[LabelRef]>) -> Option<SeriesRef>,
         journal: &mut impl Journal,
     ) -> Result<SeriesRef, RefusedReason> {
-        if self.series_limit.is_reached_by(self.store.size().series) {
+        if self.series_limit.is_reached_by(self.store.count()) {
             return Err(RefusedReason::SeriesLimit);
         }
-        if !self.has_room_for_series() {
+        if !self.has_room_for_next_series() {
             return Err(RefusedReason::MemoryLimit);
         }
         let labels = self.intern_labels(body, labels)?;
@@ -441,12 +475,6 @@ impl PartPosition {
     /// Whether all series of a part are taken in that has so many.
     pub(crate) fn is_end(&self, series: usize) -> bool {
         self.series >= series
-    }
-
-    fn advance(&mut self, samples: usize, is_whole: bool) {
-        self.samples += samples;
-        (self.series, self.of_next) =
-            if is_whole { (self.series + 1, 0) } else { (self.series, self.of_next + samples) };
     }
 }
 

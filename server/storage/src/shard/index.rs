@@ -375,6 +375,12 @@ impl LabelIndex {
         self.pairs.len()
     }
 
+    /// What the texts of names and values take of these.
+    #[inline]
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
     /// Bytes held, from sums that are kept as things come and go.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {

@@ -101,14 +101,14 @@ impl LoadMeter {
 impl Shard {
     /// Makes rates of what was counted since the last call; about once a second.
     pub fn meter_loads(&mut self, time: CoreTime) {
-        self.loads.look(time, self.counters.busy_us, &self.cells);
+        self.loads.look(time, self.counters.busy_us, &*self.cells);
     }
 
     /// The cells that hold a series and that the shard answers for at an epoch, and those of which it
     /// remembers a load. Their memory is what the shard's series take on average.
     pub(crate) fn cells(&self, epoch: Epoch) -> Vec<CellStats> {
         let series_bytes = self.memory_bytes().total() / self.store.size().series.max(1);
-        let all = (0..).map(CellId).zip(&self.cells).zip(&self.loads.cells);
+        let all = (0..).map(CellId).zip(&*self.cells).zip(&self.loads.cells);
         let stats = all.map(|((cell, held), metered)| {
             let is_answered = self.ownership.answers(cell, epoch);
             let series = if is_answered { held.table.len() } else { 0 };

@@ -1,12 +1,17 @@
 //! A shard's memory: what it holds, what it may hold, and what it refuses in between.
 //!
-//! What it holds are sums that are kept as things are made, cut and removed: asking costs a few
-//! additions, for each part and each new series, and nothing for a sample. The accounting and the
+//! What it holds are sums that are kept as things are made, cut and removed: asking costs some hundreds of
+//! instructions, for each part and for some of its new series, and nothing for a sample. The accounting and the
 //! kernel's own count are compared in a test.
 
 use crate::message::{MemoryPressure, ShardMemory};
 use crate::shard::Shard;
 use silverback_model::limits::memory::{NEW_SERIES_PERCENT, RECOVERY_PERCENT};
+
+/// New series that are made at the most between two looks at what is held, while there is ample room, ...
+const UNSEEN_SERIES_MAX: u32 = 16;
+/// ... and what the texts of their labels may take.
+const UNSEEN_TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// Tells from a shard's memory what is to be refused.
 #[derive(Debug, Clone, Copy)]
@@ -16,11 +21,21 @@ pub(crate) struct MemoryGate {
     /// The samples of known series may fill it.
     known_bytes: usize,
     pressure: MemoryPressure,
+    /// New series since the last look for one.
+    unseen_series: u32,
+    /// What labels' texts took then.
+    seen_text_bytes: usize,
 }
 
 impl Default for MemoryGate {
     fn default() -> Self {
-        Self { budget_bytes: usize::MAX, known_bytes: usize::MAX, pressure: MemoryPressure::Ample }
+        Self {
+            budget_bytes: usize::MAX,
+            known_bytes: usize::MAX,
+            pressure: MemoryPressure::Ample,
+            unseen_series: UNSEEN_SERIES_MAX,
+            seen_text_bytes: 0,
+        }
     }
 }
 
@@ -47,6 +62,16 @@ impl MemoryGate {
     /// As it was at the last look.
     pub(crate) fn pressure(&self) -> MemoryPressure {
         self.pressure
+    }
+
+    /// Whether one more series may be made without a look, with so much text of labels there.
+    #[inline]
+    fn has_ample_room(&mut self, text_bytes: usize) -> bool {
+        let unseen_bytes = text_bytes.saturating_sub(self.seen_text_bytes);
+        self.unseen_series += 1;
+        self.pressure == MemoryPressure::Ample
+            && self.unseen_series <= UNSEEN_SERIES_MAX
+            && unseen_bytes < UNSEEN_TEXT_BYTES_MAX
     }
 
     /// The pressure of so many bytes. It rises at once, and falls only well below where it rose.
@@ -107,6 +132,17 @@ impl Shard {
             MemoryPressure::Ample => true,
             MemoryPressure::NoNewSeries | MemoryPressure::Full => false,
         }
+    }
+
+    /// The same for each of many that are made one after the other: it looks at some of them.
+    #[inline]
+    pub(super) fn has_room_for_next_series(&mut self) -> bool {
+        let text_bytes = self.index.text_bytes();
+        if self.memory.has_ample_room(text_bytes) {
+            return true;
+        }
+        (self.memory.unseen_series, self.memory.seen_text_bytes) = (0, text_bytes);
+        self.has_room_for_series()
     }
 
     /// Whether a part is refused whole, and counted so.

@@ -61,7 +61,7 @@ pub use worker::Worker;
 #[derive(Debug)]
 pub struct Shard {
     id: ShardId,
-    cells: Box<[Cell]>,
+    cells: Box<[Cell; CELL_COUNT]>,
     store: SeriesStore,
     index: LabelIndex,
     /// Bytes of the cells' tables.
@@ -98,7 +98,7 @@ impl Shard {
     pub fn new(id: ShardId, series_max: usize) -> Self {
         Self {
             id,
-            cells: std::iter::repeat_with(Cell::default).take(CELL_COUNT).collect(),
+            cells: Box::new(std::array::from_fn(|_| Cell::default())),
             store: SeriesStore::default(),
             index: LabelIndex::default(),
             table_bytes: 0,

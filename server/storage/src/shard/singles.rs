@@ -117,7 +117,7 @@ async fn mark<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, now_us: u64) {
 
 impl Shard {
     fn is_short_of_series(&mut self) -> bool {
-        self.series_limit.is_reached_by(self.store.size().series) || !self.has_room_for_series()
+        self.series_limit.is_reached_by(self.store.count()) || !self.has_room_for_series()
     }
 
     fn mark_singles(&mut self, series: Range<u32>) {

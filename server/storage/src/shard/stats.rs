@@ -13,7 +13,7 @@ impl Shard {
 
     /// Series of the shard's own cells: neither those on their way here nor what is left of others.
     pub(super) fn owned_series(&self) -> usize {
-        let numbered = (0..).map(CellId).zip(&self.cells);
+        let numbered = (0..).map(CellId).zip(&*self.cells);
         let owned = numbered.filter(|(cell, _)| self.ownership.owns(*cell));
         owned.map(|(_, held)| held.table.len()).sum()
     }

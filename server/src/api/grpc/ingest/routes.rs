@@ -1,11 +1,15 @@
 //! What stands for each ref of a stream: a table in pages, which are there where refs are defined. So a
 //! high ref costs a page, and not all that lies below it.
 
+use silverback_model::gorilla::prefetch;
 use silverback_model::{RefusedReason, SeriesId};
 use silverback_storage::message::LabelSpan;
 
 /// Refs of one page: 8 KiB.
 const PAGE: usize = 256;
+
+/// How many routes ahead one is brought near: eight cache lines.
+const AHEAD: usize = 16;
 
 /// What stands for a ref.
 #[derive(Debug, Clone, Copy)]
@@ -47,10 +51,12 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The route of a ref; none, or an undefined one, where no definition came.
+    /// The route of a ref; none, or an undefined one, where no definition came. Streams mostly name refs in order: what
+    /// comes soon is brought near.
     #[inline]
     pub fn get(&self, stream_ref: u32) -> Option<&Route> {
         let page = self.pages.get(stream_ref as usize / PAGE)?.as_ref()?;
+        prefetch(&page[(stream_ref as usize + AHEAD) % PAGE]);
         Some(&page[stream_ref as usize % PAGE])
     }
 

@@ -100,15 +100,45 @@ fn add_pair(sums: &mut [u128; 2], keys: &[u64; 4], name: u128, value: u128) {
 /// A varint that fits 28 bits in at most four bytes: more than a table has symbols.
 #[inline(always)]
 fn take_plain_varint(rest: &mut &[u8]) -> Option<usize> {
-    let mut value = 0;
-    for i in 0..4 {
-        let (&byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= usize::from(byte & 0x7f) << (7 * i);
-        if byte < 0x80 {
-            return Some(value);
+    // Nearly all tables have fewer symbols than two bytes can tell apart.
+    let (value, after) = match *rest {
+        [low, after @ ..] if *low < 0x80 => (usize::from(*low), after),
+        [low, high, after @ ..] if *high < 0x80 => {
+            (usize::from(*low & 0x7f) | usize::from(*high) << 7, after)
         }
-    }
-    None
+        long => long_varint(long)?,
+    };
+    *rest = after;
+    Some(value)
+}
+
+#[cold]
+fn long_varint(rest: &[u8]) -> Option<(usize, &[u8])> {
+    let len = 1 + rest.iter().take(4).position(|byte| *byte < 0x80)?;
+    let (bytes, after) = rest.split_at(len);
+    let value = bytes.iter().rev().fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f));
+    Some((value, after))
 }
 const _: () = assert!(SYMBOLS_MAX < 1 << 28);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use silverback_model::varint::put_varint;
+
+    #[test]
+    fn varints_of_up_to_28_bits_are_read_and_others_are_none() {
+        for bits in 0..=28 {
+            let value = (1_u64 << bits) - 1;
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            bytes.push(7);
+            let mut rest = &bytes[..];
+            assert_eq!((take_plain_varint(&mut rest), rest), (Some(value as usize), &[7][..]), "{bits} bits");
+            for cut in 0..bytes.len() - 1 {
+                assert_eq!(take_plain_varint(&mut &bytes[..cut]), None, "{bits} bits, {cut} bytes");
+            }
+        }
+        assert_eq!(take_plain_varint(&mut &[0xff, 0xff, 0xff, 0xff, 1][..]), None, "29 bits");
+    }
+}

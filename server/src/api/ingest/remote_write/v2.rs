@@ -221,19 +221,17 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let content = read_content(samples, &SERIES_FIELDS)?;
         let refs = refs.filter(|_| content.labels == 0);
         let known = refs.as_ref().and_then(|refs| Some((self.ids.get_with_period(refs.fingerprint)?, refs)));
+        let is_of_floats = content.samples > 0 && content.histograms == 0;
+        let is_beside_floats = content.samples == 0 && content.histograms | content.exemplars > 0;
         if let Some(((KnownLabels { id, arrival }, told), refs)) = known
-            && content.samples > 0
-            && content.histograms == 0
+            && (is_of_floats || is_beside_floats)
         {
             let labels = refs.span(arrival);
-            GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
-            return self.pass_beside(id, Some(refs), told, samples, &content);
-        }
-        if let Some(((KnownLabels { id, arrival }, told), refs)) = known
-            && content.samples == 0
-            && content.histograms | content.exemplars > 0
-        {
-            self.pass_histograms(samples, id, refs.span(arrival), &content)?;
+            if is_of_floats {
+                GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
+            } else {
+                self.pass_histograms(samples, id, labels, &content)?;
+            }
             return self.pass_beside(id, Some(refs), told, samples, &content);
         }
         self.read_unknown_series(series, refs, samples, content)
@@ -255,7 +253,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
 
     /// Passes on what stands beside the samples of a good series. Its metadata is looked at once in a period, if it is
     /// known by its references; `told` is the last in which it was.
-    #[inline]
+    #[inline(always)]
     fn pass_beside(
         &mut self,
         id: SeriesId,
@@ -281,6 +279,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         Beside { scratch, tally, sink: *sink }.exemplars(series, SERIES_FIELDS.exemplars, id, texts)
     }
 
+    #[inline(never)]
     fn pass_metadata(&mut self, refs: Option<&PackedRefs>, at: u32) -> Result<(), MalformedBody> {
         let message = Reader::new(self.bytes, at as usize).message()?;
         let named = refs.and_then(|refs| Some((refs, self.metric_name(&self.bytes[refs.place.clone()])?)));

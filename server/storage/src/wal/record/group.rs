@@ -125,7 +125,7 @@ impl Journal for Group {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn stored(&mut self, series: SeriesRef, sample: Sample) {
         self.samples.push(series, sample);
     }

@@ -23,7 +23,7 @@ pub(super) struct SamplesWriter {
 }
 
 impl SamplesWriter {
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, series: SeriesRef, sample: Sample) {
         self.refs.push(i64::from(series.0));
         self.times.push(sample.timestamp_ms);

@@ -16,6 +16,7 @@ const FILES: &[&str] = &[
     "thanos/info.proto",
     "thanos/exemplars.proto",
     "thanos/receive.proto",
+    "thanos/query.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

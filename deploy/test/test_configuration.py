@@ -96,6 +96,7 @@ class Configuration(unittest.TestCase):
             "external-labels": [[], ["cluster=eu-1"], ["_a=x=y", "zone=b c"]],
             "replica-label": ["replica", "none", "_r"],
             "tenant-label-name": ["tenant_id"],
+            "thanos-query-api": ["on", "off"],
             "ship-bandwidth": ["unlimited", "10MiB", 10485760],
             "ship-on-shutdown": ["off"],
         }
@@ -120,6 +121,7 @@ class Configuration(unittest.TestCase):
             "external-labels": [["cluster"], ["a="], ["1a=b"], ["__a=b"], ["a=b,c"], ["a-b=c"]],
             "replica-label": ["", "__r", "9", "a b"],
             "tenant-label-name": ["", "tenant-id"],
+            "thanos-query-api": ["", "local"],
             "ship-bandwidth": ["fast", "10M", -1],
             "ship-on-shutdown": ["yes", 1],
         }

@@ -22,7 +22,8 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/silverback.v1.rs"));
 }
 
-/// Thanos' APIs: `WriteableStore`, by which routers hand samples on; and for Thanos Query `Store`, `Exemplars` and `Info`.
+/// Thanos' APIs: `WriteableStore`, by which routers hand samples on; and for Thanos Query `Store`, `Exemplars`, `Query` and
+/// `Info`.
 #[allow(missing_docs, reason = "generated")]
 #[allow(clippy::all, reason = "generated")]
 #[rustfmt::skip]

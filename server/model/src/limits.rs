@@ -296,6 +296,8 @@ pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 pub const READER_PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of an answer that are made before they are sent on.
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// A series that an expression gives, in one gRPC message, in bytes: histograms at each step may be large.
+pub const EVALUATED_SERIES_BYTES_MAX: usize = 128 << 20;
 /// Names or values that are answered in one gRPC message, in bytes: what clients take by default.
 pub const UNARY_ANSWER_BYTES_MAX: usize = 4 << 20;
 /// A frame of a chunked remote read, counted as labels and chunks (Prometheus: 1 MiB).

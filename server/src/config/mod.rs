@@ -91,6 +91,15 @@ pub enum OtlpHistograms {
     Custom,
 }
 
+/// Whether Thanos Query is told that the node evaluates expressions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThanosQueryApi {
+    /// It is, and in distributed mode has them evaluated here.
+    Announced,
+    /// It reads series.
+    Hidden,
+}
+
 /// How much memory a node may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLimit {

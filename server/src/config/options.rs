@@ -16,7 +16,7 @@ use super::value::{
 };
 use super::{
     AdminAccess, AllowedHosts, BlocksMode, ExternalLabels, LogFormat, MemoryLimit, OtlpDelta, OtlpHistograms,
-    RebalanceMode, ShardCount, ShipOnShutdown,
+    RebalanceMode, ShardCount, ShipOnShutdown, ThanosQueryApi,
 };
 use silverback_model::gorilla::FloatEncoding;
 use silverback_model::limits::memory::AUTO_LIMIT_PERCENT;
@@ -243,6 +243,11 @@ options! {
         replica_label: Option<String> = None, "replica-label" NAME One(REPLICA_LABEL);
         /// The label that tells whose they are, as Thanos Receive has it
         tenant_label_name: String = "tenant_id".to_owned(), "tenant-label-name" NAME One(Own(parse_name, String::clone));
+        /// `on`: Thanos Query in distributed mode is told that the node evaluates expressions, and has it do so. Only
+        /// where no other node has the same series. `off`: it reads series, and evaluates expressions itself
+        thanos_query_api: ThanosQueryApi = ThanosQueryApi::Hidden, "thanos-query-api" MODE One(
+            words!("is neither on nor off": ThanosQueryApi { Announced = "on", Hidden = "off" })
+        );
     }
     "Shipping" {
         /// Thanos' --objstore.config-file: the bucket that blocks are uploaded to, of type S3, GCS, AZURE or FILESYSTEM.

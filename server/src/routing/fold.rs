@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::routing::fanout::{FanoutError, MayBeMoved};
 use crate::routing::lane_message::{CoreCall, CoreReply};
 use crate::routing::router::Router;
-use silverback_model::Epoch;
 use silverback_model::histogram::HistogramChunkError;
+use silverback_model::{Epoch, Matcher};
 use silverback_promql::{PartialRows, Plan, QueryError, Share};
-use silverback_storage::message::{ReadError, ReadTicket};
+use silverback_storage::message::{ExternalView, ReadError, ReadTicket};
 use silverback_storage::shard::ReplyTo;
 
 /// Asks a core to fold the series of its shard.
@@ -20,10 +20,21 @@ pub struct FoldRequest {
     pub plan: Arc<Plan>,
     /// Which part of it.
     pub share: Share,
+    /// How its series are seen; `None`: as they are.
+    pub outside: Option<Arc<Outside>>,
     /// The read that this is a part of.
     pub ticket: ReadTicket,
     /// All cores are asked by the same, so that each cell is answered for by one of them.
     pub epoch: Epoch,
+}
+
+/// How a query sees series from outside the node: with external labels, which have decided about matchers of their names.
+#[derive(Debug)]
+pub struct Outside {
+    /// What is seen of label sets.
+    pub view: Arc<ExternalView>,
+    /// Of each of the plan's selects the matchers about series' own labels; `None`: external labels match none.
+    pub matchers: Vec<Option<Arc<[Matcher]>>>,
 }
 
 /// Rows.

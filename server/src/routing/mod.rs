@@ -24,7 +24,7 @@ pub use budget::{BudgetExceeded, ByteBudget, NoRoom, Reservation, SharedReservat
 pub use deletion::DeletionFault;
 pub use fanout::FanoutError;
 pub(crate) use fold::FoldPromise;
-pub use fold::{EvaluationError, FoldReply, FoldRequest};
+pub use fold::{EvaluationError, FoldReply, FoldRequest, Outside};
 pub use follow::{follow, take_moved};
 pub use lane_message::{CoreCall, CoreReply, LaneMessage};
 pub(crate) use large_answers::LargeAnswer;

@@ -12,3 +12,4 @@ mod steering;
 mod store;
 mod store_beside;
 mod store_blocks;
+mod thanos_query;

@@ -50,6 +50,7 @@ const HEALTH: &str = "grpc.health.v1.Health";
 const INGEST: &str = "silverback.v1.Ingest";
 const QUERY: &str = "silverback.v1.Query";
 const STORE: &str = "thanos.Store";
+const THANOS_QUERY: &str = "thanos.Query";
 const ADMIN_SERVICE: &str = "silverback.v1.Admin";
 
 /// All of them.
@@ -66,6 +67,8 @@ pub(crate) static METHODS: &[Method] = &[
     method(STORE, "LabelNames", Answerer::Store(StoreMethod::LabelNames), READ, Kind::Usual),
     method(STORE, "LabelValues", Answerer::Store(StoreMethod::LabelValues), READ, Kind::Usual),
     method("thanos.Exemplars", "Exemplars", Answerer::Store(StoreMethod::Exemplars), READ, Kind::Usual),
+    method(THANOS_QUERY, "Query", Answerer::Store(StoreMethod::Query), READ, Kind::Usual),
+    method(THANOS_QUERY, "QueryRange", Answerer::Store(StoreMethod::QueryRange), READ, Kind::Usual),
     method("thanos.info.Info", "Info", Answerer::Store(StoreMethod::Info), READ, Kind::Usual),
     method(HEALTH, "Check", Answerer::Health, ANY, Kind::Usual),
     method(HEALTH, "Watch", Answerer::Health, ANY, Kind::Usual),

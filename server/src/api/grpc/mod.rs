@@ -98,7 +98,10 @@ async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -
         Answerer::Reflection => Box::pin(call(reflection::service(), request)).await,
         Answerer::ReflectionAlpha => Box::pin(call(reflection::service(), reflection::as_v1(request))).await,
         Answerer::Query => Box::pin(call(query::service(reader, asker), request)).await,
-        Answerer::Store(method) => Box::pin(store::answer(reader, asker, method, request)).await,
+        Answerer::Store(method) => {
+            let client = peer.client(request.headers());
+            Box::pin(store::answer(reader, asker, client, method, request)).await
+        }
         Answerer::Admin => Box::pin(call(admin::service(mover), request)).await,
         Answerer::Otlp => {
             timed(core, async { otlp::export(caller, request).await.map(ResponseBody::Grpc) }).await

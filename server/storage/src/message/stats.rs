@@ -62,6 +62,8 @@ counters! {
         strings_ignored: u64 => Counter "silverback_string_fields_ignored_total",
         /// PromQL queries that came to their turn, or to a refusal.
         queries: u64 => Counter "silverback_queries_total",
+        /// Of the PromQL queries those that a Thanos Query asked by thanos.Query.
+        thanos_queries: u64 => Counter "silverback_thanos_queries_total",
         /// PromQL queries that are evaluated now.
         queries_active: u64 => Gauge "silverback_queries_active",
         /// PromQL queries that wait for their turn.

@@ -46,20 +46,30 @@ impl NodeQuery {
         &self,
         reading: impl Future<Output = Result<T, ReadFault>>,
     ) -> SendWrapper<impl Future<Output = Result<Response<T>, Status>>> {
-        SendWrapper::new(counted(&self.reader, reading))
+        SendWrapper::new(counted(&self.reader, within(&self.reader, reading)))
     }
 }
 
-/// Counts a read, bounds the time until its answer begins, and tells its fault.
+/// Bounds the time until an answer begins.
+pub(super) async fn within<T>(
+    reader: &Reader,
+    reading: impl Future<Output = Result<T, ReadFault>>,
+) -> Result<T, ReadFault> {
+    let limit = reader.config.request_timeout;
+    timeout(limit, reading).await.unwrap_or(Err(ReadFault::TimedOut(limit)))
+}
+
+/// Counts a read, and tells its fault.
 pub(super) async fn counted<T>(
     reader: &Reader,
     reading: impl Future<Output = Result<T, ReadFault>>,
 ) -> Result<Response<T>, Status> {
     reader.count(|counts| counts.reads += 1);
-    let limit = reader.config.request_timeout;
-    let read = timeout(limit, reading).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
-    read.map(Response::new).map_err(|fault| {
+    reading.await.map(Response::new).map_err(|fault| {
         reader.count(|counts| counts.reads_failed += 1);
+        if fault.is_for_room() {
+            reader.reads.room_was_refused();
+        }
         tracing::debug!(%fault, "a read was refused");
         status::of_read_fault(&fault)
     })

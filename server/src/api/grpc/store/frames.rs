@@ -1,17 +1,22 @@
-//! `SeriesResponse`s, each framed as gRPC frames a message: a series or a part of one each, or a batch of these.
+//! Responses of series, each framed as gRPC frames a message: a series or a part of one each, or a batch of these.
 //!
 //! Labels and chunks are written as batches of the shards hold them. What belongs into one message is the caller's.
 
 use bytes::Bytes;
+use prost::Message;
 
 use crate::api::protobuf::{Wire, field_len, put_len_head, put_varint, tag, varint_len};
 use silverback_model::LabelBlock;
 use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_storage::message::ChunkView;
 
-/// `SeriesResponse.series`, and `SeriesBatch.series`.
+/// `SeriesResponse.series`
+pub(super) const STORED: u8 = 1;
+/// `QueryResponse.timeseries`, and `QueryRangeResponse.timeseries`.
+pub(super) const EVALUATED: u8 = 2;
+/// `SeriesBatch.series`, and `TimeSeriesBatch.series`.
 const SERIES: u8 = 1;
-/// `SeriesResponse.batch`
+/// `SeriesResponse.batch`, and the `timeseries_batch` of the others.
 const BATCH: u8 = 4;
 /// `Series.chunks`
 const CHUNKS: u8 = 2;
@@ -26,6 +31,8 @@ const BATCH_LEN_BYTES: usize = 4;
 /// Responses that are made and not sent yet.
 pub(super) struct Frames {
     made: Vec<u8>,
+    /// The response's field of a series that has one of its own.
+    single: u8,
     batch_series_max: usize,
     open: Option<OpenBatch>,
 }
@@ -38,8 +45,8 @@ struct OpenBatch {
 
 impl Frames {
     /// Of batches of so many series; of single ones where it is 1.
-    pub(super) fn new(batch_series_max: usize) -> Self {
-        Self { made: Vec::new(), batch_series_max, open: None }
+    pub(super) fn new(single: u8, batch_series_max: usize) -> Self {
+        Self { made: Vec::new(), single, batch_series_max, open: None }
     }
 
     /// Adds a series with some of its chunks.
@@ -49,18 +56,37 @@ impl Frames {
         chunks: impl Iterator<Item = ChunkView<'a>> + Clone,
     ) {
         let chunk_bytes: usize = chunks.clone().map(|chunk| field_len(chunk_len(chunk))).sum();
-        let series_bytes = labels.0.len() + chunk_bytes;
-        match self.batch_series_max {
-            0 | 1 => put_prefix(&mut self.made, field_len(series_bytes)),
-            _many => self.begin_in_batch(),
-        }
-        put_len_head(&mut self.made, SERIES, series_bytes);
-        // The canonical form is the message's own: `repeated Label labels = 1`.
-        self.made.extend_from_slice(labels.0);
-        chunks.for_each(|chunk| put_chunk(&mut self.made, chunk));
+        self.put_one(labels.0.len() + chunk_bytes, |made| {
+            // The canonical form is the message's own: `repeated Label labels = 1`.
+            made.extend_from_slice(labels.0);
+            chunks.for_each(|chunk| put_chunk(made, chunk));
+        });
+    }
+
+    /// Adds a series of so many bytes, which `put` appends.
+    pub(super) fn put_one(&mut self, series_bytes: usize, put: impl FnOnce(&mut Vec<u8>)) {
+        let field = match self.batch_series_max {
+            0 | 1 => {
+                put_prefix(&mut self.made, field_len(series_bytes));
+                self.single
+            }
+            _many => {
+                self.begin_in_batch();
+                SERIES
+            }
+        };
+        put_len_head(&mut self.made, field, series_bytes);
+        put(&mut self.made);
         if self.open.as_ref().is_some_and(|open| open.series == self.batch_series_max) {
             self.end_batch();
         }
+    }
+
+    /// Adds a message that is no series.
+    pub(super) fn put_message(&mut self, message: &impl Message) {
+        self.end_batch();
+        put_prefix(&mut self.made, message.encoded_len());
+        self.made.extend_from_slice(&message.encode_to_vec());
     }
 
     /// Whether there is enough to be sent.
@@ -142,7 +168,6 @@ pub(super) fn int_len(value: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use prost::Message;
     use silverback_model::Labels;
     use silverback_model::histogram::HistogramKind;
     use silverback_proto::thanos::chunk::Encoding;
@@ -173,7 +198,7 @@ mod tests {
     }
 
     fn check(batch_series_max: usize, count: usize, expect: &[usize]) {
-        let mut frames = Frames::new(batch_series_max);
+        let mut frames = Frames::new(STORED, batch_series_max);
         let kinds = [
             (ChunkOf::Samples, Encoding::Xor),
             (ChunkOf::Histograms(HistogramKind::Integer), Encoding::Histogram),

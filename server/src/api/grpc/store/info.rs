@@ -1,10 +1,11 @@
 //! `Info`: what Thanos Query has to know to ask this node, and not to ask it in vain.
 
-use silverback_proto::thanos::info::{ExemplarsInfo, InfoResponse, StoreInfo, TsdbInfo};
+use silverback_proto::thanos::info::{ExemplarsInfo, InfoResponse, QueryApiInfo, StoreInfo, TsdbInfo};
 use silverback_proto::thanos::{Label, ZLabelSet};
 
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{ReadFault, check_replayed};
+use crate::config::ThanosQueryApi;
 
 /// What Thanos Query takes for a store of newest samples.
 const COMPONENT: &str = "receive";
@@ -30,5 +31,9 @@ pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadFault> {
             tsdb_infos: vec![TsdbInfo { labels: Some(labels), min_time, max_time }],
         }),
         exemplars: Some(ExemplarsInfo { min_time: in_memory_ms, max_time }),
+        query: match reader.config.thanos_query_api {
+            ThanosQueryApi::Announced => Some(QueryApiInfo {}),
+            ThanosQueryApi::Hidden => None,
+        },
     })
 }

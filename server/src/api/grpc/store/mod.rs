@@ -1,13 +1,15 @@
-//! Thanos' APIs for Thanos Query: `thanos.Store`, `thanos.Exemplars` and `thanos.info.Info`. The ways into the shards are
-//! those of every other read.
+//! Thanos' APIs for Thanos Query: `thanos.Store`, `thanos.Exemplars`, `thanos.Query` and `thanos.info.Info`. The ways into
+//! the shards are those of every other read.
 //!
 //! Series are seen here with the node's external labels, as a store beside others has to give them; nothing is stored
 //! with these.
+mod evaluated;
 mod exemplars;
 mod framed;
 mod frames;
 mod info;
 mod labels;
+mod query;
 mod select;
 mod series;
 
@@ -22,11 +24,12 @@ use silverback_proto::thanos::info::InfoRequest;
 use tonic::Status;
 use tonic::server::UnaryService;
 
-use super::query::{counted, held};
+use super::query::{counted, held, within};
 use super::request_body::RequestBody;
 use super::stream::Answers;
 use super::{codec, with_room};
 use crate::api::query::Reader;
+use crate::api::query::http_api::promql::Client;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
 use crate::routing::{Asker, SharedReservation};
@@ -40,12 +43,15 @@ pub(crate) enum StoreMethod {
     LabelNames,
     LabelValues,
     Exemplars,
+    Query,
+    QueryRange,
 }
 
 /// Answers one call.
 pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
+    client: Client,
     method: StoreMethod,
     request: Request<RequestBody>,
 ) -> NodeResponse {
@@ -66,10 +72,23 @@ pub(super) async fn answer(
             .await
         }
         StoreMethod::Series => {
-            streaming(reader, request, async |asked| series::answer(reader, asker, asked).await).await
+            streaming(reader, request, async |asked| {
+                within(reader, series::answer(reader, asker, asked)).await
+            })
+            .await
         }
         StoreMethod::Exemplars => {
-            streaming(reader, request, async |asked| exemplars::answer(reader, asker, asked).await).await
+            streaming(reader, request, async |asked| {
+                within(reader, exemplars::answer(reader, asker, asked)).await
+            })
+            .await
+        }
+        // They have a time of their own.
+        StoreMethod::Query => {
+            streaming(reader, request, async |asked| query::instant(reader, asker, client, asked).await).await
+        }
+        StoreMethod::QueryRange => {
+            streaming(reader, request, async |asked| query::range(reader, asker, client, asked).await).await
         }
     }
 }
@@ -91,6 +110,19 @@ where
     Q: Message + Default,
     A: Message + Send + 'static,
 {
+    asked(reader, request, async |question| within(reader, answer(question)).await).await
+}
+
+/// The same in whatever time it takes.
+async fn asked<Q, A>(
+    reader: &Rc<Reader>,
+    request: Request<RequestBody>,
+    answer: impl AsyncFnOnce(Q) -> Result<Roomed<A>, ReadFault>,
+) -> NodeResponse
+where
+    Q: Message + Default,
+    A: Message + Send + 'static,
+{
     let service = Question(Some(async move |message: Bytes| {
         let answered = counted(reader, async move { answer(decode(&message)?).await }).await?;
         let (answer, room) = answered.into_inner();
@@ -104,15 +136,15 @@ where
 }
 
 /// One message for many, which come framed, many in a piece: tonic reads the one, and refuses it where it has to, and
-/// the others go past it, so that they aren't copied once more.
+/// the others go past it, so that they aren't copied once more. How long it may take until they begin is the caller's.
 async fn streaming<Q: Message + Default>(
     reader: &Rc<Reader>,
     request: Request<RequestBody>,
     answer: impl AsyncFnOnce(Q) -> Result<Answers<Bytes>, ReadFault>,
 ) -> NodeResponse {
     let opened = RefCell::new(None);
-    let refused = unary(reader, request, async |asked| {
-        let answers = answer(asked).await?;
+    let refused = asked(reader, request, async |question| {
+        let answers = answer(question).await?;
         *opened.borrow_mut() = Some(answers);
         Ok(free(()))
     })

@@ -11,7 +11,7 @@ use futures::stream;
 use prost::Message;
 use silverback_proto::thanos::{SeriesRequest, ShardInfo};
 
-use super::frames::{Frames, chunk_len};
+use super::frames::{Frames, STORED, chunk_len};
 use super::select;
 use crate::api::grpc::query::begin;
 use crate::api::grpc::stream::{Answers, Outgoing, streamed};
@@ -79,7 +79,7 @@ fn wanted(reader: &Reader, request: SeriesRequest) -> Result<SeriesWanted, ReadF
 }
 
 /// `None`: all series are.
-fn query_shard(asked: ShardInfo) -> Result<Option<QueryShard>, ReadFault> {
+pub(super) fn query_shard(asked: ShardInfo) -> Result<Option<QueryShard>, ReadFault> {
     let ShardInfo { shard_index, total_shards, by, labels } = asked;
     if total_shards < 1 {
         return Ok(None);
@@ -99,7 +99,7 @@ async fn send(
     limits: Limits,
     outgoing: &mut Outgoing<Bytes>,
 ) -> Result<(), StreamFault> {
-    let (mut frames, mut counted) = (Frames::new(limits.batch_series), Counted::default());
+    let (mut frames, mut counted) = (Frames::new(STORED, limits.batch_series), Counted::default());
     let mut held = None;
     while let Some(slice) = rows.advance(held).await? {
         let series = rows.series();

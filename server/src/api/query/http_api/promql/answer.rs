@@ -5,24 +5,15 @@ use std::rc::Rc;
 use http::StatusCode;
 
 use super::super::json;
-use super::request::Asked;
-use super::room::QueryRoom;
-use super::stats::Stats;
+use super::run::Evaluated;
 use crate::api::query::Reader;
 use crate::api::query::stream::streamed;
 use crate::api::response::{NodeResponse, with_type};
-use crate::routing::ReadInFlight;
 use silverback_promql::{Answer, JsonWriter, Value};
 
 /// Answers with a value, its warnings and infos. Its memory, which the evaluation took, is held until it is sent.
-pub(super) fn respond(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    answer: Answer,
-    asked: &Asked,
-    stats: Stats,
-    room: QueryRoom,
-) -> NodeResponse {
+pub(super) fn respond(reader: &Rc<Reader>, evaluated: Evaluated) -> NodeResponse {
+    let Evaluated { read, answer, asked, stats, room } = evaluated;
     let Answer { mut value, mut warnings, infos, bytes: _, samples } = answer;
     let stats = asked.stats.map(|_wanted| stats);
     if asked.limit > 0 && truncate(&mut value, asked.limit) {

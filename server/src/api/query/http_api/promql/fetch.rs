@@ -16,7 +16,7 @@ use super::shares;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
-use crate::routing::{EvaluationError, ReadLease};
+use crate::routing::{EvaluationError, Outside, ReadLease};
 use silverback_model::histogram::{self as stored, HistogramIter};
 use silverback_model::limits::{QUERY_SELECTORS_MAX, READ_MATCHERS_MAX};
 use silverback_model::{Epoch, Labels};
@@ -48,6 +48,8 @@ pub(super) struct Streams<'a> {
     reader: &'a Rc<Reader>,
     lease: &'a ReadLease,
     plan: &'a Arc<Plan>,
+    /// How they are seen; `None`: as they are.
+    outside: Option<&'a Arc<Outside>>,
     scope: Scope,
     room: &'a QueryRoom,
     pace: &'a SlicePace,
@@ -65,6 +67,8 @@ pub(super) struct Streams<'a> {
 pub(super) enum Scope {
     /// Those of all shards, where each may fold its own.
     AllShards,
+    /// Those of all shards, which are to come together here: two that are seen as one would be folded apart as two.
+    AllTogether,
     /// Those of this core's shard, at an epoch.
     OwnShard(Epoch),
 }
@@ -81,6 +85,8 @@ struct Rows {
     rows: RowStream<SeriesBatch>,
     /// What the one takes that was given last.
     given: Option<Part>,
+    /// Its labels, where others may be seen so, too.
+    last: Option<Rc<Labels>>,
     recording: Option<Recording>,
 }
 
@@ -95,6 +101,7 @@ impl<'a> Streams<'a> {
         reader: &'a Rc<Reader>,
         lease: &'a ReadLease,
         plan: &'a Arc<Plan>,
+        outside: Option<&'a Arc<Outside>>,
         scope: Scope,
         room: &'a QueryRoom,
         pace: &'a SlicePace,
@@ -107,6 +114,7 @@ impl<'a> Streams<'a> {
             reader,
             lease,
             plan,
+            outside,
             scope,
             room,
             pace,
@@ -168,22 +176,27 @@ impl<'a> Streams<'a> {
         if after_ms >= until_ms {
             return Ok(None);
         }
-        let selection = Selection {
-            matchers: matchers.clone().into(),
-            min_ms: after_ms.saturating_add(1),
-            max_ms: *until_ms,
+        let (matchers, wanted) = match self.outside {
+            None => (matchers.clone().into(), SeriesWanted::Chunks),
+            Some(outside) => match &outside.matchers[select] {
+                None => return Ok(None),
+                Some(own) => (Arc::clone(own), SeriesWanted::ExternalChunks(Arc::clone(&outside.view))),
+            },
         };
+        let selection = Selection { matchers, min_ms: after_ms.saturating_add(1), max_ms: *until_ms };
         // Shards are awaited without a slice.
         drop(self.pace.take());
-        let (reader, lease, wanted) = (self.reader, self.lease, SeriesWanted::Chunks);
+        let (reader, lease) = (self.reader, self.lease);
         let rows = match self.scope {
-            Scope::AllShards => RowStream::open_all(reader, lease, selection, wanted, 1).await?,
+            Scope::AllShards | Scope::AllTogether => {
+                RowStream::open_all(reader, lease, selection, wanted, 1).await?
+            }
             Scope::OwnShard(epoch) => RowStream::open_own(reader, lease, epoch, selection, wanted).await?,
         };
         self.pace.put(self.reader.slicer.begin().await);
         let is_read_again = self.firsts[select + 1..].contains(&first);
         let recording = is_read_again.then(|| Recording { series: Vec::new(), taken: self.room.part() });
-        Ok(Some(Stream::Rows(Box::new(Rows { rows, given: None, recording }))))
+        Ok(Some(Stream::Rows(Box::new(Rows { rows, given: None, last: None, recording }))))
     }
 
     async fn advance_rows(&self, of: &mut Rows) -> Result<Option<Fetched>, EvaluationError> {
@@ -195,6 +208,13 @@ impl<'a> Streams<'a> {
         let mut given = self.room.part();
         let fetched = copied(of.rows.series(), &mut given, &mut slice).await?;
         self.pace.put(slice);
+        if self.outside.is_some() {
+            let labels = Rc::clone(&fetched.labels);
+            if of.last.as_ref() == Some(&labels) {
+                return Err(seen_as_one(&labels).into());
+            }
+            of.last = Some(labels);
+        }
         self.record(&mut of.recording, &fetched, given.bytes());
         of.given = Some(given);
         Ok(Some(fetched))
@@ -237,11 +257,20 @@ impl Source for Streams<'_> {
         Box::pin(async move {
             // Cores are awaited without a slice.
             drop(self.pace.take());
-            let folded = shares::folded(self.reader, self.lease, self.plan, share, self.room).await;
+            let (plan, outside) = (self.plan, self.outside);
+            let folded = shares::folded(self.reader, self.lease, plan, outside, share, self.room).await;
             self.pace.put(self.reader.slicer.begin().await);
             folded.map(Some).map_err(|error| self.noted(error))
         })
     }
+}
+
+/// Two series of which none knows which counts at a time.
+fn seen_as_one(labels: &Labels) -> QueryError {
+    QueryError::Execution(format!(
+        "several series of this node are {labels} once replica labels are left out and external labels are put in the \
+         place of their own, and it keeps no copies apart: ask its StoreAPI, which leaves that to who asks"
+    ))
 }
 
 fn is_same(left: &Select, right: &Select) -> bool {

@@ -1,5 +1,5 @@
 //! `/api/v1/query`, `query_range`, `format_query` and `parse_query`: expressions, evaluated on the core that was asked
-//! over the series of all shards.
+//! over the series of all shards. Those of `thanos.Query` are evaluated here, too.
 //!
 //! What an expression means is `silverback-promql`'s. Here is what it is given: the request's parameters, the series
 //! that its selectors match, slices, and memory.
@@ -8,6 +8,7 @@ mod active;
 mod answer;
 mod fetch;
 mod histograms;
+mod outside;
 mod pace;
 mod request;
 mod room;
@@ -21,7 +22,8 @@ use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::response::NodeResponse;
 pub(crate) use active::{ActiveQueries, Client, serve_queries};
-pub(crate) use run::answer;
+pub(crate) use request::{Asked, Seen, checked_range};
+pub(crate) use run::{Evaluated, answer, evaluated};
 pub(crate) use shares::serve_folds;
 use silverback_model::Matcher;
 use silverback_model::limits::EXPRESSION_BYTES_MAX;

@@ -9,10 +9,11 @@ use crate::api::query::time_text::parse_time_ms;
 use silverback_model::limits::QUERY_STEPS_MAX;
 use silverback_model::printable::Quoted;
 use silverback_promql::{PlanOptions, QueryTimes, SampleCounting, parse_duration_ms};
+use silverback_storage::message::QueryShard;
 
 /// What is asked.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub(super) text: Rc<str>,
     pub(super) times: QueryTimes,
     pub(super) options: PlanOptions,
@@ -22,6 +23,17 @@ pub(super) struct Asked {
     pub(super) timeout: Option<Duration>,
     /// What the answer tells of its making.
     pub(super) stats: Option<StatsWanted>,
+    /// How series are seen; `None`: as they are.
+    pub(super) seen: Option<Seen>,
+}
+
+/// How series are seen from outside the node: with its external labels, but ...
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// ... without labels of these names, ...
+    pub(crate) left_out: Vec<Box<str>>,
+    /// ... and these alone; `None`: all.
+    pub(crate) shard: Option<QueryShard>,
 }
 
 /// Which statistics stand in an answer.
@@ -52,25 +64,27 @@ impl Asked {
                 .ok_or_else(|| invalid(name, format_args!("cannot parse \"\" to a valid timestamp")))
         };
         let (start_ms, end_ms) = (wanted("start")?, wanted("end")?);
-        if end_ms < start_ms {
-            return Err(invalid("end", "end timestamp must not be before start time"));
-        }
-        let step_ms = match params.get("step") {
-            Some(text) => duration_ms("step", text)?,
-            None => return Err(invalid("step", "cannot parse \"\" to a valid duration")),
+        let step_ms = || match params.get("step") {
+            Some(text) => duration_ms("step", text),
+            None => Err(invalid("step", "cannot parse \"\" to a valid duration")),
         };
-        if step_ms <= 0 {
-            let words =
-                "zero or negative query resolution step widths are not accepted. Try a positive integer";
-            return Err(invalid("step", words));
+        Self::at(params, checked_range(start_ms, end_ms, step_ms)?)
+    }
+
+    /// Of a node beside others, of the series as these see them. It tells totals of its making.
+    pub(crate) fn from_outside(
+        text: &str,
+        times: QueryTimes,
+        lookback_ms: Option<i64>,
+        timeout: Option<Duration>,
+        seen: Seen,
+    ) -> Self {
+        let mut options = PlanOptions { counting: SampleCounting::Total, ..PlanOptions::default() };
+        if let Some(lookback_ms) = lookback_ms {
+            options.lookback_ms = lookback_ms;
         }
-        if end_ms.abs_diff(start_ms) / step_ms.unsigned_abs() > QUERY_STEPS_MAX as u64 {
-            return Err(bad(
-                "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution \
-                 (?step=XX)",
-            ));
-        }
-        Self::at(params, QueryTimes::Range { start_ms, end_ms, step_ms })
+        let stats = Some(StatsWanted::Totals);
+        Self { text: text.into(), times, options, limit: 0, timeout, stats, seen: Some(seen) }
     }
 
     fn at(params: &Params, times: QueryTimes) -> Result<Self, ReadFault> {
@@ -99,8 +113,31 @@ impl Asked {
             Some(StatsWanted::Totals) => SampleCounting::Total,
             Some(StatsWanted::All) => SampleCounting::PerStep,
         };
-        Ok(Self { text: expression(params).into(), times, options, limit, timeout, stats })
+        Ok(Self { text: expression(params).into(), times, options, limit, timeout, stats, seen: None })
     }
+}
+
+/// The steps of a range, where there are no more of them than a query may have.
+pub(crate) fn checked_range(
+    start_ms: i64,
+    end_ms: i64,
+    step_ms: impl FnOnce() -> Result<i64, ReadFault>,
+) -> Result<QueryTimes, ReadFault> {
+    if end_ms < start_ms {
+        return Err(invalid("end", "end timestamp must not be before start time"));
+    }
+    let step_ms = step_ms()?;
+    if step_ms <= 0 {
+        let words = "zero or negative query resolution step widths are not accepted. Try a positive integer";
+        return Err(invalid("step", words));
+    }
+    if end_ms.abs_diff(start_ms) / step_ms.unsigned_abs() > QUERY_STEPS_MAX as u64 {
+        return Err(bad(
+            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution \
+             (?step=XX)",
+        ));
+    }
+    Ok(QueryTimes::Range { start_ms, end_ms, step_ms })
 }
 
 fn invalid(name: &str, words: impl std::fmt::Display) -> ReadFault {

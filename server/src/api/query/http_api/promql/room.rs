@@ -9,7 +9,7 @@ use silverback_promql::{QueryError, Room};
 
 /// A query's memory. Clones share it; it is given back after the last of them.
 #[derive(Debug, Clone)]
-pub(super) struct QueryRoom(Rc<Taken>);
+pub(crate) struct QueryRoom(Rc<Taken>);
 
 #[derive(Debug)]
 struct Taken {
@@ -35,7 +35,7 @@ impl QueryRoom {
     }
 
     /// Nothing yet; it grows by [`Part::grow`].
-    pub(super) fn part(&self) -> Part {
+    pub(crate) fn part(&self) -> Part {
         Part { room: self.clone(), bytes: 0 }
     }
 }
@@ -58,14 +58,14 @@ impl Room for QueryRoom {
 
 /// A part of a query's memory, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     room: QueryRoom,
     bytes: usize,
 }
 
 impl Part {
     /// Takes so many bytes more, or says why not.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), QueryError> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.room.take(bytes)?;
         self.bytes += bytes;
         Ok(())

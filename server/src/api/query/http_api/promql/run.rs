@@ -12,17 +12,17 @@ use super::super::Question;
 use super::super::params::Params;
 use super::active::{Client, Running};
 use super::answer::respond;
-use super::fetch::{self, Scope, Streams};
+use super::fetch::{self, Streams};
 use super::pace::SlicePace;
-use super::parsed;
 use super::request::Asked;
 use super::room::QueryRoom;
 use super::stats::{Stats, Timings};
+use super::{outside, parsed};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{QueryQueueError, ReadFault, check_replayed};
 use crate::api::response::NodeResponse;
 use crate::routing::{Asker, Permit, ReadInFlight, Reservation, TooManyReads};
-use silverback_promql::{Budget, Plan, QueryError};
+use silverback_promql::{Answer, Budget, Plan, QueryError};
 use silverback_runtime::{Elapsed, now, timeout};
 
 /// Answers an expression at one time, or at each step of a range. What it takes is added to the room that its request
@@ -39,12 +39,33 @@ pub(crate) async fn answer(
         Question::QueryRange => Asked::range(params),
         _at_one_time => Asked::instant(params, reader.clock.now_ms()),
     };
-    let answered = match asked {
+    Ok(respond(reader, evaluated(reader, asker, client, asked, room).await?))
+}
+
+/// What an expression gives. It holds its read's turn and its memory until it is sent.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    pub(crate) read: ReadInFlight,
+    pub(crate) answer: Answer,
+    pub(crate) asked: Asked,
+    pub(crate) stats: Stats,
+    pub(crate) room: QueryRoom,
+}
+
+/// Evaluates what is asked, if it can be; all queries, whoever asks them, go this way.
+pub(crate) async fn evaluated(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    client: Client,
+    asked: Result<Asked, ReadFault>,
+    room: Reservation,
+) -> Result<Evaluated, ReadFault> {
+    let evaluated = match asked {
         Ok(asked) => tracked(reader, asker, client, asked, room).await,
         Err(fault) => Err(fault),
     };
-    count(reader, answered.as_ref().err());
-    answered
+    count(reader, evaluated.as_ref().err());
+    evaluated
 }
 
 /// Keeps the query among the active ones, and gives it up where it is cancelled: dropped, it stops on all cores, as one
@@ -55,7 +76,7 @@ async fn tracked(
     client: Client,
     asked: Asked,
     room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
+) -> Result<Evaluated, ReadFault> {
     check_replayed(reader)?;
     let node_limit = reader.config.query_timeout;
     let limit = asked.timeout.map_or(node_limit, |asked| asked.min(node_limit));
@@ -75,7 +96,7 @@ async fn in_time(
     room: Reservation,
     limit: Duration,
     running: &Running,
-) -> Result<NodeResponse, ReadFault> {
+) -> Result<Evaluated, ReadFault> {
     let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| QueryQueueError::TimedOut)?;
     let (query, read) = turn?;
     let left = limit.saturating_sub(running.elapsed());
@@ -99,7 +120,7 @@ async fn evaluate(
     asked: Asked,
     room: Reservation,
     running: &Running,
-) -> Result<NodeResponse, ReadFault> {
+) -> Result<Evaluated, ReadFault> {
     let (queue, began) = (running.elapsed(), now());
     let room = QueryRoom::new(room);
     let budget = Rc::new(budget(reader, &room));
@@ -107,10 +128,11 @@ async fn evaluate(
     let query = parsed(reader, &asked.text, |query| query).await?;
     let plan = Arc::new(Plan::new(query, asked.times, asked.options)?);
     fetch::check_selects(plan.selects())?;
+    let (outside, scope) = outside::of_query(reader, read.lease(), &plan, asked.seen.as_ref()).await?;
     let pace = SlicePace::begin(reader, read.lease()).await;
     let preparation = began.elapsed();
     let answer = {
-        let streams = Streams::new(reader, read.lease(), &plan, Scope::AllShards, &room, &pace);
+        let streams = Streams::new(reader, read.lease(), &plan, outside.as_ref(), scope, &room, &pace);
         let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
         evaluated.map_err(|error| streams.fault_of(error))?
     };
@@ -118,7 +140,7 @@ async fn evaluate(
     let timings = Timings { queue, preparation, evaluation, sort: pace.sort_time() };
     drop(pace);
     let stats = Stats { timings, times: asked.times, samples_peak: budget.samples_peak() };
-    Ok(respond(reader, read, answer, &asked, stats, room))
+    Ok(Evaluated { read, answer, asked, stats, room })
 }
 
 /// What a query may hold on this core.

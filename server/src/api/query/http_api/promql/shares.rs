@@ -12,7 +12,7 @@ use super::room::QueryRoom;
 use super::run::budget;
 use crate::api::query::Reader;
 use crate::routing::fanout::{FanoutError, retry_moved};
-use crate::routing::{EvaluationError, FoldPromise, FoldReply, FoldRequest, ReadLease};
+use crate::routing::{EvaluationError, FoldPromise, FoldReply, FoldRequest, Outside, ReadLease};
 use silverback_promql::{PartialRows, Plan, Share};
 use silverback_runtime as runtime;
 
@@ -39,12 +39,13 @@ pub(super) async fn folded(
     reader: &Rc<Reader>,
     lease: &ReadLease,
     plan: &Arc<Plan>,
+    outside: Option<&Arc<Outside>>,
     share: Share,
     room: &QueryRoom,
 ) -> Result<Vec<PartialRows>, EvaluationError> {
     retry_moved(async || {
         let (plan, ticket, epoch) = (Arc::clone(plan), lease.ticket().clone(), reader.router.read_epoch());
-        let request = FoldRequest { plan, share, ticket, epoch };
+        let request = FoldRequest { plan, share, outside: outside.cloned(), ticket, epoch };
         let others = reader.router.shards().filter(|shard| usize::from(shard.0) != reader.router.core());
         let asked = others.map(|shard| reader.router.ask_to_fold(shard, request.clone(), lease));
         let asked = asked.collect::<Result<Vec<_>, _>>().map_err(FanoutError::from)?;
@@ -61,11 +62,12 @@ async fn folded_here(
     request: &FoldRequest,
     room: &QueryRoom,
 ) -> FoldReply {
-    let FoldRequest { plan, share, epoch, .. } = request;
+    let FoldRequest { plan, share, outside, epoch, .. } = request;
     let budget = Rc::new(budget(reader, room));
     let _meter = reader.active.meter(lease, Meter::Samples(Rc::clone(&budget)));
     let pace = SlicePace::begin(reader, lease).await;
-    let streams = Streams::new(reader, lease, plan, Scope::OwnShard(*epoch), room, &pace);
+    let scope = Scope::OwnShard(*epoch);
+    let streams = Streams::new(reader, lease, plan, outside.as_ref(), scope, room, &pace);
     let rows = plan.fold(*share, &streams, &budget, &pace).await;
     rows.map_err(|error| streams.fault_of(error))
 }

@@ -23,11 +23,11 @@ pub(super) struct Timings {
 
 /// A query's statistics, but for the samples, which are its answer's.
 #[derive(Debug)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     pub(super) timings: Timings,
     pub(super) times: QueryTimes,
     /// The most samples that were held at a time.
-    pub(super) samples_peak: usize,
+    pub(crate) samples_peak: usize,
 }
 
 /// In seconds, under Prometheus' names.

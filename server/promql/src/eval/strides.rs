@@ -139,6 +139,8 @@ impl Evaluator<'_> {
             Function::Rate => through!(extrapolating(true, true)),
             Function::Increase => through!(extrapolating(true, false)),
             Function::Delta => through!(extrapolating(false, false)),
+            Function::Irate => through!(|stride: &Stride| instant(at, values, stride, true)),
+            Function::Idelta => through!(|stride: &Stride| instant(at, values, stride, false)),
             Function::CountOverTime => through!(|stride: &Stride| (stride.end - stride.first) as f64),
             Function::PresentOverTime | Function::AbsentOverTime => through!(|_: &Stride| 1.0),
             Function::FirstOverTime => through!(|stride: &Stride| values[stride.first]),
@@ -279,6 +281,19 @@ impl Striding for Extrapolating<'_> {
     fn work(&self, _stride: &Stride) -> usize {
         1 + self.resets.len() - self.passed
     }
+}
+
+/// `irate` and `idelta`.
+#[inline(always)]
+fn instant(at: &[i64], values: &[f64], stride: &Stride, is_rate: bool) -> f64 {
+    let last = stride.end - 1;
+    if last == stride.first {
+        return ABSENT;
+    }
+    let seconds = (at[last] - at[last - 1]) as f64 / 1000.0;
+    let (before, value) = (values[last - 1], values[last]);
+    let difference = if is_rate && value < before { value } else { value - before };
+    if is_rate { difference / seconds } else { difference }
 }
 
 /// The first of the best values, where none is NaN.

@@ -11,11 +11,12 @@ use silverback_promql::{
     Budget, Fetched, NoPace, ParseOptions, Plan, PlanOptions, Query, QueryTimes, Run, Value,
 };
 
-const FUNCTIONS: [&str; 16] = [
+const FUNCTIONS: [&str; 17] = [
     "rate(x[$])",
     "increase(x[$])",
     "delta(x[$])",
     "irate(x[$])",
+    "idelta(x[$])",
     "count_over_time(x[$])",
     "present_over_time(x[$])",
     "first_over_time(x[$])",

@@ -5,5 +5,6 @@ pub mod durability;
 pub mod fleet;
 pub mod founding;
 pub mod isolation;
+pub mod promql;
 pub mod rebalance;
 pub mod report;

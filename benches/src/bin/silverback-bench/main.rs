@@ -11,6 +11,7 @@ mod durability;
 mod founding;
 mod http_transport;
 mod isolation;
+mod promql;
 mod rebalance;
 mod replay;
 mod report;
@@ -45,6 +46,7 @@ enum Program {
     Durability(durability::DurabilityArgs),
     Founding(founding::FoundingArgs),
     Isolation(isolation::IsolationArgs),
+    Promql(promql::PromqlArgs),
     Rebalance(rebalance::RebalanceArgs),
     HttpTransport(http_transport::TransportArgs),
     RuntimeSoak(runtime_soak::SoakArgs),
@@ -66,6 +68,7 @@ fn run(program: Program) -> Ended {
         Program::Durability(arguments) => durability::run(arguments),
         Program::Founding(arguments) => founding::run(&arguments),
         Program::Isolation(arguments) => isolation::run(arguments),
+        Program::Promql(arguments) => promql::run(&arguments),
         Program::Rebalance(arguments) => rebalance::run(&arguments),
         Program::HttpTransport(arguments) => Ok(http_transport::run(&arguments)),
         Program::RuntimeSoak(arguments) => Ok(runtime_soak::run(&arguments)),

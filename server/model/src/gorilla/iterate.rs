@@ -1,4 +1,8 @@
 //! Reading an XOR chunk: samples out of bytes, whoever wrote them. Trusts no byte and never panics.
+mod columns;
+
+pub use columns::read_columns;
+
 use super::bits::BitReader;
 use super::window::Window;
 use crate::Sample;

@@ -24,7 +24,7 @@ mod reference;
 
 pub use bits::WordSink;
 pub use floats::{FloatEncoding, FloatIter, OpenFloats, SealedFloats};
-pub use iterate::{ChunkError, XorCursor, XorIter, XorPiece};
+pub use iterate::{ChunkError, XorCursor, XorIter, XorPiece, read_columns};
 pub use prefetch::prefetch;
 pub use sealed::SealedChunk;
 pub use xor::OpenXor;

@@ -50,12 +50,17 @@ impl Window {
     /// Reads what a chunk says of it.
     #[inline(always)]
     pub(crate) fn read(reader: &mut BitReader) -> Result<Self, ChunkError> {
-        let window = reader.bits(Self::WIDTH)? as u32;
-        let (leading, significant) = (window >> 6, window & 63);
+        Self::of_told(reader.bits(Self::WIDTH)? as u32).ok_or(ChunkError::BadWindow)
+    }
+
+    /// The window that a chunk says something of; `None`: there is no such window.
+    #[inline(always)]
+    pub(crate) fn of_told(told: u32) -> Option<Self> {
+        let (leading, significant) = (told >> 6, told & 63);
         // None significant would have been "the same value": zero stands for 64.
         let significant = if significant == 0 { 64 } else { significant };
-        let trailing = 64_u32.checked_sub(leading + significant).ok_or(ChunkError::BadWindow)?;
-        Ok(Self { leading, trailing })
+        let trailing = 64_u32.checked_sub(leading + significant)?;
+        Some(Self { leading, trailing })
     }
 
     /// Reads which bits of a value changed.

@@ -83,6 +83,14 @@ pub(crate) fn without_name(labels: &Rc<Labels>) -> Rc<Labels> {
     }
 }
 
+/// Takes the name away: in place, where nobody else has the set.
+pub(crate) fn lose_name(labels: &mut Rc<Labels>) {
+    match Rc::get_mut(labels) {
+        Some(own) => own.0.retain(|(name, _)| !METADATA.contains(&&**name)),
+        None => *labels = without_name(labels),
+    }
+}
+
 /// The labels whose names are wanted.
 pub(crate) fn kept(labels: &Labels, is_wanted: impl Fn(&str) -> bool) -> Labels {
     Labels(labels.0.iter().filter(|(name, _)| is_wanted(name)).cloned().collect())

@@ -26,6 +26,7 @@ mod relabel;
 mod select;
 mod series;
 mod smoothed;
+mod strides;
 mod window;
 mod window_histograms;
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::Evaluator;
 use super::math::{Mean, Sum, quantile};
 use super::rate::{self, Kind};
 use super::window::{Context, Given, View};
@@ -93,7 +94,7 @@ fn of_floats(context: &Context<'_>, view: &View<'_>, function: Function) -> Give
         return Given::Nothing;
     }
     if function == Function::QuantileOverTime {
-        note_quantile(context, parameters[0]);
+        note_quantile(context.evaluator, context.window, parameters[0]);
     }
     if !view.histograms.is_empty() {
         context.note(Note::HistogramIgnoredInMixedRange(context.metric()));
@@ -120,9 +121,9 @@ fn of_floats(context: &Context<'_>, view: &View<'_>, function: Function) -> Give
     })
 }
 
-fn note_quantile(context: &Context<'_>, q: f64) {
+pub(super) fn note_quantile(evaluator: &Evaluator<'_>, window: &Window, q: f64) {
     if !(0.0..=1.0).contains(&q) {
-        context.evaluator.notes.add(Note::InvalidQuantile(q), context.window.first_span);
+        evaluator.notes.add(Note::InvalidQuantile(q), window.first_span);
     }
 }
 
@@ -169,13 +170,13 @@ fn same_kind(
     }
 }
 
-fn sum(values: &[f64]) -> f64 {
+pub(super) fn sum(values: &[f64]) -> f64 {
     let mut sum = Sum::default();
     values.iter().for_each(|value| sum.add(*value));
     if sum.value.is_infinite() { sum.value } else { sum.total() }
 }
 
-fn avg(values: &[f64]) -> f64 {
+pub(super) fn avg(values: &[f64]) -> f64 {
     let mut mean = Mean::first(values[0]);
     values[1..].iter().for_each(|value| mean.add(*value));
     mean.total()
@@ -183,7 +184,7 @@ fn avg(values: &[f64]) -> f64 {
 
 /// The place of the value that no other is better than.
 #[inline]
-fn best(values: &[f64], is_better: impl Fn(f64, f64) -> bool) -> usize {
+pub(super) fn best(values: &[f64], is_better: impl Fn(f64, f64) -> bool) -> usize {
     let mut best = 0;
     for (at, value) in values.iter().enumerate() {
         if is_better(*value, values[best]) {

@@ -19,8 +19,21 @@ pub(super) fn wants_resets(function: Function) -> bool {
     matches!(function, Function::Rate | Function::Increase)
 }
 
+impl Kind {
+    /// Whether a counter rose from zero or more.
+    #[inline(always)]
+    fn has_zero(self, first: f64, result: f64) -> bool {
+        self.is_counter && result > 0.0 && first >= 0.0
+    }
+}
+
 /// The places of the values that are below the one before them.
 pub(super) fn resets(values: &[f64]) -> Vec<usize> {
+    let later = values.get(1..).unwrap_or_default();
+    // Mostly there are none, which is quicker to see without a look at each.
+    if !values.iter().zip(later).fold(false, |any, (before, value)| any | (value < before)) {
+        return Vec::new();
+    }
     values.windows(2).enumerate().filter(|(_, pair)| pair[1] < pair[0]).map(|(at, _)| at + 1).collect()
 }
 
@@ -55,7 +68,7 @@ fn floats(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
             result += values[place - view.first - 1];
         }
     }
-    let zero = (kind.is_counter && result > 0.0 && values[0] >= 0.0).then(|| values[0] / result);
+    let zero = kind.has_zero(values[0], result).then(|| values[0] / result);
     let factor = factor(context, view, times, zero, kind);
     Given::Float(result * factor)
 }
@@ -69,32 +82,96 @@ pub(super) fn factor(
     zero_share: Option<f64>,
     kind: Kind,
 ) -> f64 {
-    let (first, last) = (times[0], times[times.len() - 1]);
-    let mut to_start = (first - view.start_ms) as f64 / 1000.0;
-    let mut to_end = (view.end_ms - last) as f64 / 1000.0;
-    let sampled = (last - first) as f64 / 1000.0;
-    let between = sampled / (times.len() - 1) as f64;
-    let threshold = between * 1.1;
-    if to_start >= threshold {
-        to_start = between / 2.0;
+    let (first_ms, last_ms) = (times[0], times[times.len() - 1]);
+    let sampled = Sampled {
+        before_ms: first_ms - view.start_ms,
+        between_ms: last_ms - first_ms,
+        after_ms: view.end_ms - last_ms,
+        count: times.len(),
+    };
+    let extrapolation = sampled.extrapolation(kind, context.range_s());
+    zero_share.map_or(extrapolation.factor, |share| extrapolation.factor_from(share))
+}
+
+/// Where the samples of a range lie in it: how long before the first of them it begins, how long they last, and how long
+/// after the last of them it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sampled {
+    pub(super) before_ms: i64,
+    pub(super) between_ms: i64,
+    pub(super) after_ms: i64,
+    /// Two at the least.
+    pub(super) count: usize,
+}
+
+/// From the samples' time to the range's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extrapolation {
+    kind: Kind,
+    range_s: f64,
+    sampled_s: f64,
+    to_start_s: f64,
+    to_end_s: f64,
+    /// By how much a difference grows.
+    factor: f64,
+}
+
+impl Sampled {
+    #[inline(always)]
+    pub(super) fn extrapolation(self, kind: Kind, range_s: f64) -> Extrapolation {
+        let mut to_start_s = self.before_ms as f64 / 1000.0;
+        let mut to_end_s = self.after_ms as f64 / 1000.0;
+        let sampled_s = self.between_ms as f64 / 1000.0;
+        let between_s = sampled_s / (self.count - 1) as f64;
+        let threshold_s = between_s * 1.1;
+        if to_start_s >= threshold_s {
+            to_start_s = between_s / 2.0;
+        }
+        if to_end_s >= threshold_s {
+            to_end_s = between_s / 2.0;
+        }
+        let of = Extrapolation { kind, range_s, sampled_s, to_start_s, to_end_s, factor: 1.0 };
+        Extrapolation { factor: of.factor_to(to_start_s), ..of }
     }
-    if let Some(share) = zero_share {
-        let to_zero = sampled * share;
-        if to_zero < to_start {
-            to_start = to_zero;
+}
+
+impl Extrapolation {
+    /// Room for what rounding does to a product, and above this products are no smaller than rounding takes them for.
+    const ROUNDING: f64 = 1.000_001;
+    const SMALL: f64 = 1e-200;
+
+    /// Where a counter's zero limits it.
+    #[inline(always)]
+    pub(super) fn factor_of(&self, first: f64, result: f64) -> f64 {
+        // Mostly zero was long before the range: that is seen without a division.
+        let is_far =
+            result > Self::SMALL && first * self.sampled_s > self.to_start_s * result * Self::ROUNDING;
+        match self.kind.has_zero(first, result) && !is_far {
+            true => self.factor_from(first / result),
+            false => self.factor,
         }
     }
-    if to_end >= threshold {
-        to_end = between / 2.0;
+
+    /// `zero_share`: how far before the first sample a counter was zero, as a share of the samples' time.
+    fn factor_from(&self, zero_share: f64) -> f64 {
+        let to_zero_s = self.sampled_s * zero_share;
+        match to_zero_s < self.to_start_s {
+            true => self.factor_to(to_zero_s),
+            false => self.factor,
+        }
     }
-    let mut factor = 1.0;
-    if sampled != 0.0 {
-        factor = (sampled + to_start + to_end) / sampled;
+
+    #[inline(always)]
+    fn factor_to(&self, to_start_s: f64) -> f64 {
+        let mut factor = 1.0;
+        if self.sampled_s != 0.0 {
+            factor = (self.sampled_s + to_start_s + self.to_end_s) / self.sampled_s;
+        }
+        if self.kind.is_per_second {
+            factor /= self.range_s;
+        }
+        factor
     }
-    if kind.is_per_second {
-        factor /= context.range_s();
-    }
-    factor
 }
 
 /// Between the range's edges exactly: with the sample before it, or with values between samples.

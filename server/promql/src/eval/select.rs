@@ -3,6 +3,7 @@
 //! What `smoothed` makes of samples is told in [`super::smoothed`].
 
 use super::series::{Column, Series, Sink};
+use super::strides::Border;
 use super::{Evaluator, Samples};
 use crate::ast::Edge;
 use crate::data::is_stale;
@@ -71,6 +72,10 @@ impl Evaluator<'_> {
 /// At each step the last sample before or at its time.
 fn latest(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64, shown: Shown) -> Column {
     let mut column = Column::absent(times.count);
+    if samples.histograms.is_empty() {
+        latest_floats(samples, moment, times, lookback_ms, shown, &mut column.floats);
+        return column;
+    }
     let (mut floats, mut histograms) = (0, 0);
     for (step, at_ms) in times.all().enumerate() {
         let at_ms = moment.shift.of(at_ms);
@@ -99,4 +104,27 @@ fn latest(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64, sh
         }
     }
     column
+}
+
+/// The same where there are floats alone.
+fn latest_floats(
+    samples: &Samples,
+    moment: &Moment,
+    times: Times,
+    lookback_ms: i64,
+    shown: Shown,
+    values: &mut [f64],
+) {
+    let mut border = Border::default();
+    for (at_ms, value) in times.all().zip(values) {
+        let at_ms = moment.shift.of(at_ms);
+        let Some(last) = border.after(&samples.float_times, at_ms).checked_sub(1) else { continue };
+        let time = samples.float_times[last];
+        if time > at_ms.saturating_sub(lookback_ms) && !is_stale(samples.floats[last]) {
+            *value = match shown {
+                Shown::Time => time as f64 / 1000.0,
+                Shown::Value => samples.floats[last],
+            };
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashTable;
 use silverback_model::{Labels, STALE_NAN_BITS};
 
-use super::labels::{bytes as labels_bytes, hash, without_name};
+use super::labels::{bytes as labels_bytes, hash, lose_name};
 use crate::budget::{Budget, Held};
 use crate::error::{QueryError, same_labelset};
 use crate::histogram::Histogram;
@@ -281,7 +281,7 @@ impl Series {
     /// Without its name: at once, or marked to lose it at the end.
     pub(crate) fn lose_name(&mut self, is_delayed: bool) {
         if !is_delayed {
-            self.labels = without_name(&self.labels);
+            lose_name(&mut self.labels);
         }
         self.drop_name = true;
     }

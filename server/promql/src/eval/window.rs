@@ -8,7 +8,7 @@ use silverback_model::Labels;
 
 use super::labels::{metric_name, wide_hash, without_name};
 use super::series::{Column, Series, Sink};
-use super::{Evaluator, Samples, over_time, rate};
+use super::{Evaluator, Samples, over_time, rate, strides};
 use crate::ast::Edge;
 use crate::budget::Budget;
 use crate::data::SAMPLE_BYTES;
@@ -104,7 +104,7 @@ impl Evaluator<'_> {
                     }
                     samples.drop_stale();
                     self.budget.count_read(samples.len());
-                    let labels = &fetched.labels;
+                    let labels = fetched.labels;
                     self.slide(window, times, &parameters, &samples, labels, false, &mut output).await?;
                     samples.clear();
                 }
@@ -120,7 +120,7 @@ impl Evaluator<'_> {
                     held.add(0, samples.len() * SAMPLE_BYTES)?;
                     collected.let_go(&series);
                     let Series { labels, drop_name, .. } = series;
-                    self.slide(window, times, &parameters, &samples, &labels, drop_name, &mut output).await?;
+                    self.slide(window, times, &parameters, &samples, labels, drop_name, &mut output).await?;
                 }
             }
         }
@@ -144,14 +144,22 @@ impl Evaluator<'_> {
         times: Times,
         parameters: &[Vec<f64>],
         samples: &Samples,
-        labels: &Rc<Labels>,
+        labels: Rc<Labels>,
         drop_name: bool,
         output: &mut Output<'_, '_>,
     ) -> Result<(), QueryError> {
         let mut held = self.budget.hold();
         // Their bytes are held by whoever has them.
         let weights = self.queryable.counts().then(|| Weights::of(&samples.histograms));
-        held.add(samples.len(), weights.as_ref().map_or(0, Weights::bytes))?;
+        let beside_bytes = strides::kept_bytes(window.function, samples.len());
+        held.add(samples.len(), weights.as_ref().map_or(0, Weights::bytes) + beside_bytes)?;
+        if samples.histograms.is_empty()
+            && let Some(values) = self.strides(window, times, parameters, samples).await?
+        {
+            self.pacing.spent(samples.len()).await?;
+            output.push(labels, drop_name, values)?;
+            return self.settle(output.sink).await;
+        }
         let (back_ms, ahead_ms) = self.beyond(window);
         let resets =
             if rate::wants_resets(window.function) { rate::resets(&samples.floats) } else { Vec::new() };
@@ -173,7 +181,7 @@ impl Evaluator<'_> {
             for (argument, parameter) in arguments.iter_mut().zip(parameters) {
                 *argument = parameter[step];
             }
-            let context = Context { evaluator: self, window, labels, parameters: &arguments };
+            let context = Context { evaluator: self, window, labels: &labels, parameters: &arguments };
             match over_time::apply(&context, &view) {
                 Given::Nothing => {}
                 Given::Float(value) => values.floats[step] = value,
@@ -303,7 +311,7 @@ impl<'a, 's> Output<'a, 's> {
         Self { evaluator, window, times, sink, seen: Seen::new(evaluator.budget), found }
     }
 
-    fn push(&mut self, labels: &Rc<Labels>, drop_name: bool, values: Column) -> Result<(), QueryError> {
+    fn push(&mut self, labels: Rc<Labels>, drop_name: bool, values: Column) -> Result<(), QueryError> {
         if values.is_empty() {
             return Ok(());
         }
@@ -313,8 +321,8 @@ impl<'a, 's> Output<'a, 's> {
             }
             return Ok(());
         }
-        self.note_counter(labels, &values);
-        let mut series = Series { labels: Rc::clone(labels), drop_name, values };
+        self.note_counter(&labels, &values);
+        let mut series = Series { labels, drop_name, values };
         if !matches!(self.window.function, Function::LastOverTime | Function::FirstOverTime) {
             series.lose_name(self.evaluator.is_delayed());
         } else if drop_name && !self.evaluator.is_delayed() {

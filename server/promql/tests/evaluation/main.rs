@@ -1,6 +1,7 @@
 //! What the scripts don't show: names that go at once, as by default; chunks; giving way, stopping, and bounds.
 
 mod parts;
+mod strides;
 
 use std::cell::Cell;
 use std::future::Future;

@@ -1,12 +1,10 @@
 //! The series that a plan's selectors match, from all shards, one after the other as the evaluation asks for them: chunks
-//! of floats as they lie there, native histograms decoded. Only the series at hand is held; of a selector that stands in
+//! of floats as they lie in their batch, native histograms decoded. Only the series at hand is held; of a selector that stands in
 //! an expression several times also what is small enough to be kept for the next time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-
-use bytes::Bytes;
 
 use super::super::params::bad;
 use super::histograms::computed;
@@ -206,7 +204,7 @@ impl<'a> Streams<'a> {
             return Ok(None);
         };
         let mut given = self.room.part();
-        let fetched = copied(of.rows.series(), &mut given, &mut slice).await?;
+        let fetched = given_of(of.rows.series(), &mut given, &mut slice).await?;
         self.pace.put(slice);
         if self.outside.is_some() {
             let labels = Rc::clone(&fetched.labels);
@@ -291,7 +289,8 @@ fn bytes_of(view: SeriesView<'_>) -> usize {
     SERIES_BYTES + labels + chunks
 }
 
-async fn copied(
+/// A series for an evaluation: its chunks are the batch's own bytes, which are let go of with the last series of it.
+async fn given_of(
     view: SeriesView<'_>,
     taken: &mut Part,
     slice: &mut Slice,
@@ -300,7 +299,7 @@ async fn copied(
     let mut runs = Vec::with_capacity(view.chunks().len());
     for chunk in view.chunks() {
         runs.push(match chunk.histograms() {
-            None => Run::Xor(Bytes::copy_from_slice(chunk.bytes)),
+            None => Run::Xor(view.shared_bytes(chunk)),
             Some(histograms) => Run::Histograms(decoded(histograms, taken)?),
         });
         if slice.is_spent() {

@@ -1,0 +1,414 @@
+//! Functions over ranges of floats alone: all steps of a series in one pass, constant work a step where a function allows
+//! that. Each gives bit for bit what [`over_time`](super::over_time) gives of each step's samples.
+
+use super::over_time::{avg, best, note_quantile, sum};
+use super::rate::{Extrapolation, Kind, Sampled, resets};
+use super::series::{ABSENT, Column};
+use super::{Evaluator, Samples};
+use crate::ast::Edge;
+use crate::error::QueryError;
+use crate::eval::math::quantile_of_sorted;
+use crate::functions::Function;
+use crate::plan::{Times, Window};
+
+/// Values' worth of work between two looks at the pace.
+const WORK_AT_ONCE: usize = 2048;
+
+/// The samples of a step: those of these places, one at the least.
+#[derive(Debug, Clone, Copy)]
+struct Stride {
+    step: usize,
+    first: usize,
+    end: usize,
+    /// The range's start, which isn't in it.
+    start_ms: i64,
+    end_ms: i64,
+}
+
+/// What a function does from step to step. Places never go back.
+trait Striding {
+    /// Its value, or [`ABSENT`].
+    fn value(&mut self, stride: &Stride) -> f64;
+
+    /// What that takes, in values.
+    fn work(&self, _stride: &Stride) -> usize {
+        1
+    }
+}
+
+/// Where the first sample after a time is, from step to step.
+#[derive(Debug, Default)]
+pub(super) struct Border {
+    at: usize,
+    moved: usize,
+}
+
+impl Border {
+    #[inline(always)]
+    pub(super) fn after(&mut self, times: &[i64], ms: i64) -> usize {
+        // Most steps go on by as many samples as the one before.
+        let guess = self.at + self.moved;
+        let is_sound = self.moved > 0 && times.get(guess - 1).is_some_and(|time| *time <= ms);
+        let mut at = if is_sound { guess } else { self.at };
+        while times.get(at).is_some_and(|time| *time <= ms) {
+            at += 1;
+        }
+        self.moved = at - self.at;
+        self.at = at;
+        at
+    }
+}
+
+/// One series on its way through the steps.
+struct Strides<'a> {
+    window: &'a Window,
+    times: Times,
+    samples: &'a Samples,
+    first: Border,
+    end: Border,
+    step: usize,
+}
+
+impl Strides<'_> {
+    /// Goes on for some work's time, and tells how much that was.
+    fn go_on<S: Striding>(
+        &mut self,
+        of: &mut S,
+        values: &mut [f64],
+        mut seen: impl FnMut(usize, usize),
+    ) -> usize {
+        let mut work = 0;
+        while self.step < self.times.count && work < WORK_AT_ONCE {
+            let step = self.step;
+            let end_ms = self.window.source.shift.of(self.times.ms(step));
+            let start_ms = end_ms.saturating_sub(self.window.source.range_ms);
+            let first = self.first.after(&self.samples.float_times, start_ms);
+            let end = self.end.after(&self.samples.float_times, end_ms).max(first);
+            let stride = Stride { step, first, end, start_ms, end_ms };
+            if first < end {
+                seen(step, end - first);
+                values[step] = of.value(&stride);
+                work += of.work(&stride);
+            }
+            work += 1;
+            self.step += 1;
+        }
+        work
+    }
+}
+
+/// What a function keeps of a series' values beside them, in bytes.
+pub(super) fn kept_bytes(function: Function, values: usize) -> usize {
+    match function {
+        Function::SumOverTime
+        | Function::AvgOverTime
+        | Function::MinOverTime
+        | Function::MaxOverTime
+        | Function::Changes
+        | Function::Resets
+        | Function::QuantileOverTime => values * size_of::<f64>(),
+        _other => 0,
+    }
+}
+
+impl Evaluator<'_> {
+    /// The values of a series without histograms at all steps. `None`: the function is none of those here.
+    pub(super) async fn strides(
+        &self,
+        window: &Window,
+        times: Times,
+        parameters: &[Vec<f64>],
+        samples: &Samples,
+    ) -> Result<Option<Column>, QueryError> {
+        let (at, values) = (&samples.float_times[..], &samples.floats[..]);
+        if window.source.edge != Edge::Plain {
+            return Ok(None);
+        }
+        macro_rules! through {
+            ($of:expr) => {
+                self.through(window, times, samples, $of).await.map(Some)
+            };
+        }
+        let range_s = window.source.range_ms as f64 / 1000.0;
+        let extrapolating = |is_counter, is_per_second| {
+            let kind = Kind { is_counter, is_per_second };
+            let resets = if is_counter { resets(values) } else { Vec::new() };
+            Extrapolating { at, values, kind, range_s, resets, passed: 0, before: None }
+        };
+        match window.function {
+            Function::Rate => through!(extrapolating(true, true)),
+            Function::Increase => through!(extrapolating(true, false)),
+            Function::Delta => through!(extrapolating(false, false)),
+            Function::Irate => through!(|stride: &Stride| instant(at, values, stride, true)),
+            Function::Idelta => through!(|stride: &Stride| instant(at, values, stride, false)),
+            Function::CountOverTime => through!(|stride: &Stride| (stride.end - stride.first) as f64),
+            Function::PresentOverTime | Function::AbsentOverTime => through!(|_: &Stride| 1.0),
+            Function::FirstOverTime => through!(|stride: &Stride| values[stride.first]),
+            Function::LastOverTime => through!(|stride: &Stride| values[stride.end - 1]),
+            Function::SumOverTime => match exact_sums(values) {
+                Some(sums) => through!(|stride: &Stride| sums[stride.end] - sums[stride.first]),
+                None => through!(Each(|stride: &Stride| sum(&values[stride.first..stride.end]))),
+            },
+            Function::AvgOverTime => match exact_sums(values) {
+                Some(sums) => through!(|stride: &Stride| {
+                    (sums[stride.end] - sums[stride.first]) / (stride.end - stride.first) as f64
+                }),
+                None => through!(Each(|stride: &Stride| avg(&values[stride.first..stride.end]))),
+            },
+            Function::MinOverTime if has_nan(values) => through!(Each(|stride: &Stride| {
+                let values = &values[stride.first..stride.end];
+                values[best(values, |new, old| new < old || old.is_nan())]
+            })),
+            Function::MaxOverTime if has_nan(values) => through!(Each(|stride: &Stride| {
+                let values = &values[stride.first..stride.end];
+                values[best(values, |new, old| new > old || old.is_nan())]
+            })),
+            Function::MinOverTime => through!(Best::new(values, |new, old| new < old)),
+            Function::MaxOverTime => through!(Best::new(values, |new, old| new > old)),
+            Function::Changes => {
+                let pairs = pairs(values, |left, right| left != right && !(left.is_nan() && right.is_nan()));
+                through!(|stride: &Stride| f64::from(pairs[stride.end - 1] - pairs[stride.first]))
+            }
+            Function::Resets => {
+                let pairs = pairs(values, |left, right| right < left);
+                through!(|stride: &Stride| f64::from(pairs[stride.end - 1] - pairs[stride.first]))
+            }
+            Function::QuantileOverTime if !has_nan(values) => {
+                let note = |q| note_quantile(self, window, q);
+                through!(Sorting { values, sorted: Vec::new(), within: (0, 0), q: &parameters[0], note })
+            }
+            _other => Ok(None),
+        }
+    }
+
+    async fn through<S: Striding>(
+        &self,
+        window: &Window,
+        times: Times,
+        samples: &Samples,
+        mut of: S,
+    ) -> Result<Column, QueryError> {
+        let mut column = Column::absent(times.count);
+        let (first, end) = Default::default();
+        let mut strides = Strides { window, times, samples, first, end, step: 0 };
+        let counts = self.queryable.counts();
+        while strides.step < times.count {
+            let work = strides.go_on(&mut of, &mut column.floats, |step, seen| {
+                if counts {
+                    self.queryable.add(step, seen as u64);
+                }
+            });
+            self.pacing.spent(work).await?;
+        }
+        Ok(column)
+    }
+}
+
+/// A function of the places alone.
+impl<F: FnMut(&Stride) -> f64> Striding for F {
+    #[inline(always)]
+    fn value(&mut self, stride: &Stride) -> f64 {
+        self(stride)
+    }
+}
+
+/// A function that looks at each of a step's values.
+struct Each<F>(F);
+
+impl<F: FnMut(&Stride) -> f64> Striding for Each<F> {
+    #[inline(always)]
+    fn value(&mut self, stride: &Stride) -> f64 {
+        (self.0)(stride)
+    }
+
+    fn work(&self, stride: &Stride) -> usize {
+        stride.end - stride.first
+    }
+}
+
+/// `rate`, `increase` and `delta`.
+struct Extrapolating<'a> {
+    at: &'a [i64],
+    values: &'a [f64],
+    kind: Kind,
+    range_s: f64,
+    resets: Vec<usize>,
+    /// Resets before the present step.
+    passed: usize,
+    /// Of the step before: scrapes are regular, and so many steps lie alike in their samples.
+    before: Option<(Sampled, Extrapolation)>,
+}
+
+impl Extrapolating<'_> {
+    #[inline(always)]
+    fn extrapolation(&mut self, sampled: Sampled) -> Extrapolation {
+        match self.before {
+            Some((before, extrapolation)) if before == sampled => extrapolation,
+            _other => {
+                let extrapolation = sampled.extrapolation(self.kind, self.range_s);
+                self.before = Some((sampled, extrapolation));
+                extrapolation
+            }
+        }
+    }
+}
+
+impl Striding for Extrapolating<'_> {
+    #[inline(always)]
+    fn value(&mut self, stride: &Stride) -> f64 {
+        let Stride { first, end, start_ms, end_ms, .. } = *stride;
+        if end - first < 2 {
+            return ABSENT;
+        }
+        let mut result = self.values[end - 1] - self.values[first];
+        if self.passed < self.resets.len() {
+            // A reset counts where the float before it is in the range too.
+            self.passed += self.resets[self.passed..].iter().take_while(|place| **place <= first).count();
+            for place in self.resets[self.passed..].iter().take_while(|place| **place < end) {
+                result += self.values[place - 1];
+            }
+        }
+        let (first_ms, last_ms) = (self.at[first], self.at[end - 1]);
+        let extrapolation = self.extrapolation(Sampled {
+            before_ms: first_ms - start_ms,
+            between_ms: last_ms - first_ms,
+            after_ms: end_ms - last_ms,
+            count: end - first,
+        });
+        result * extrapolation.factor_of(self.values[first], result)
+    }
+
+    fn work(&self, _stride: &Stride) -> usize {
+        1 + self.resets.len() - self.passed
+    }
+}
+
+/// `irate` and `idelta`.
+#[inline(always)]
+fn instant(at: &[i64], values: &[f64], stride: &Stride, is_rate: bool) -> f64 {
+    let last = stride.end - 1;
+    if last == stride.first {
+        return ABSENT;
+    }
+    let seconds = (at[last] - at[last - 1]) as f64 / 1000.0;
+    let (before, value) = (values[last - 1], values[last]);
+    let difference = if is_rate && value < before { value } else { value - before };
+    if is_rate { difference / seconds } else { difference }
+}
+
+/// The first of the best values, where none is NaN.
+struct Best<'a, F> {
+    values: &'a [f64],
+    is_better: F,
+    /// Places, of which each is better than those after it or as good.
+    queue: Vec<usize>,
+    /// Places in front that are over.
+    over: usize,
+    seen: usize,
+}
+
+impl<'a, F: Fn(f64, f64) -> bool> Best<'a, F> {
+    fn new(values: &'a [f64], is_better: F) -> Self {
+        Self { values, is_better, queue: Vec::new(), over: 0, seen: 0 }
+    }
+}
+
+impl<F: Fn(f64, f64) -> bool> Striding for Best<'_, F> {
+    #[inline]
+    fn value(&mut self, stride: &Stride) -> f64 {
+        for place in self.seen.max(stride.first)..stride.end {
+            let value = self.values[place];
+            while self.queue.len() > self.over
+                && self.queue.last().is_some_and(|last| (self.is_better)(value, self.values[*last]))
+            {
+                self.queue.pop();
+            }
+            self.queue.push(place);
+        }
+        self.seen = stride.end;
+        while self.queue[self.over] < stride.first {
+            self.over += 1;
+        }
+        self.values[self.queue[self.over]]
+    }
+}
+
+/// `quantile_over_time`, where no value is NaN.
+struct Sorting<'a, F> {
+    values: &'a [f64],
+    sorted: Vec<f64>,
+    /// The places of what is sorted.
+    within: (usize, usize),
+    /// At each step.
+    q: &'a [f64],
+    note: F,
+}
+
+impl<F: Fn(f64)> Striding for Sorting<'_, F> {
+    fn value(&mut self, stride: &Stride) -> f64 {
+        let (first, end) = (stride.first, stride.end);
+        let (first_before, end_before) = self.within;
+        let changes = first - first_before + end - end_before;
+        if 4 * changes > end - first || first >= end_before {
+            self.sorted.clear();
+            self.sorted.extend_from_slice(&self.values[first..end]);
+            self.sorted.sort_unstable_by(f64::total_cmp);
+        } else {
+            for value in &self.values[first_before..first] {
+                let at = self.place(*value);
+                self.sorted.remove(at);
+            }
+            for value in &self.values[end_before..end] {
+                let at = self.place(*value);
+                self.sorted.insert(at, *value);
+            }
+        }
+        self.within = (first, end);
+        let q = self.q[stride.step];
+        (self.note)(q);
+        quantile_of_sorted(q, &self.sorted)
+    }
+
+    fn work(&self, stride: &Stride) -> usize {
+        stride.end - stride.first
+    }
+}
+
+impl<F> Sorting<'_, F> {
+    fn place(&self, value: f64) -> usize {
+        self.sorted.partition_point(|other| other.total_cmp(&value).is_lt())
+    }
+}
+
+fn has_nan(values: &[f64]) -> bool {
+    values.iter().fold(false, |any, value| any | value.is_nan())
+}
+
+/// Up to this, sums of whole numbers are exact, whatever their order.
+const EXACT_MAX: f64 = (1_u64 << 53) as f64;
+
+/// The sum of the values before each place, and of all. `None`: not all sums of neighbours are exact.
+fn exact_sums(values: &[f64]) -> Option<Vec<f64>> {
+    let (mut sum, mut magnitude, mut are_whole) = (0.0, 0.0, true);
+    let mut sums = Vec::with_capacity(values.len() + 1);
+    sums.push(0.0);
+    for value in values {
+        are_whole &= value.trunc() == *value;
+        sum += value;
+        magnitude += value.abs();
+        sums.push(sum);
+    }
+    // Not so where any is NaN or infinite.
+    (are_whole && magnitude < EXACT_MAX).then_some(sums)
+}
+
+/// At each place, for how many values up to there the one before makes a pair with it.
+fn pairs(values: &[f64], is_pair: impl Fn(f64, f64) -> bool) -> Vec<u32> {
+    let mut count = 0;
+    let first = values.first().map(|_| 0);
+    let later = values.windows(2).map(|pair| {
+        count += u32::from(is_pair(pair[0], pair[1]));
+        count
+    });
+    first.into_iter().chain(later).collect()
+}

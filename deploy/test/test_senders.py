@@ -50,6 +50,13 @@ users:
 PROMETHEUS_FILES = ["/etc/prometheus/silverback-ca.crt", "client.crt", "client.key"]
 
 
+def uncommented(text, begins):
+    """With the comment that begins so as the configuration that it has, a block to its brace, and how many there were."""
+    block = r"(?:.*\{\n(?:[ \t]*// \t.*\n)+[ \t]*// \})?"
+    comment = rf"(?m)^[ \t]*(?:#|//) {re.escape(begins)}{block}.*$"
+    return re.subn(comment, lambda found: re.sub(r"(?m)^([ \t]*)(?:#|//) ", r"\1", found[0]), text)
+
+
 def free_address():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -115,7 +122,7 @@ class SenderTest(unittest.TestCase):
         """
         text = (SENDERS / name).read_text()
         for begins in locked:
-            text, taken = re.subn(rf"(?m)^(\s*)(?:#|//) ({re.escape(begins)})", r"\1\2", text)
+            text, taken = uncommented(text, begins)
             self.assertEqual(taken, 1, begins)
         for told, ours in (here | self.told_address()).items():
             self.assertIn(told, text)
@@ -172,17 +179,21 @@ class SenderTest(unittest.TestCase):
         self.await_that(lambda: listens(self.own_address), "the collector doesn't listen")
         return Node(self.own_address)
 
-    def start_alloy(self, here, locked=()):
+    def start_alloy(self, here, locked=(), *flags):
         # An interval below 10 s takes a timeout of its own.
         configuration = self.configuration("config.alloy", {"15s": "10s"} | here, locked)
         addresses = [f"--server.http.listen-addr={self.own_address}", f"--storage.path={self.directory}/alloy"]
-        self.enter(running("alloy", "run", "--disable-reporting", *addresses, configuration))
+        self.enter(running("alloy", "run", "--disable-reporting", *flags, *addresses, configuration))
         self.await_samples('alloy_build_info{job="integrations/self", cluster="example"}')
 
 
 HAS_VMAGENT = unittest.skipUnless(shutil.which("vmagent"), "vmagent (Debian's victoria-metrics) is not on the PATH")
 HAS_COLLECTOR = unittest.skipUnless(
     COLLECTOR, "the OpenTelemetry Collector (otelcol or otelcol-contrib) is not on the PATH"
+)
+HAS_CONTRIB = unittest.skipUnless(
+    COLLECTOR and b"basicauth" in subprocess.run([COLLECTOR, "components"], capture_output=True).stdout,
+    "no Collector with its extensions for credentials is on the PATH",
 )
 HAS_ALLOY = unittest.skipUnless(shutil.which("alloy"), "Grafana Alloy (alloy) is not on the PATH")
 
@@ -195,7 +206,6 @@ class OpenNode(SenderTest):
         self.await_that(lambda: self.node.times_s(selector)[-1] > returned, "nothing comes any more")
         # What was kept meanwhile may come after what is new: a sender has several requests in flight.
         self.await_that(lambda: self.longest_gap_s(selector) < MISSED_S, "what was kept while the node was away is missing")
-
 
     def test_prometheus(self):
         self.start_prometheus({})
@@ -231,6 +241,10 @@ class OpenNode(SenderTest):
     @HAS_ALLOY
     def test_alloy(self):
         self.start_alloy({})
+
+    @HAS_ALLOY
+    def test_alloy_by_remote_write_2(self):
+        self.start_alloy({}, ["protobuf_message"], "--stability.level=experimental")
 
 
 class LockedNode(SenderTest):
@@ -294,15 +308,37 @@ class LockedNode(SenderTest):
         files = {"CA": "silverback-ca.crt", "Cert": "client.crt", "Key": "client.key"}
         return [f"-remoteWrite.tls{what}File={self.path(file)}" for what, file in files.items()]
 
-    @HAS_COLLECTOR
-    def test_collector(self):
-        os.environ["SILVERBACK_TOKEN"] = TOKEN
-        files = self.of_here("silverback-ca.crt", "client.crt", "client.key")
-        collector = self.start_collector(files, locked=["tls: {", "headers: {"])
+    def check_collector(self, *credentials, file=()):
+        files = self.of_here(*file, "silverback-ca.crt", "client.crt", "client.key")
+        collector = self.start_collector(files, locked=["tls: {", *credentials])
         self.assertEqual(collector.write("pushed", 1)[0], 200)
         self.await_samples("pushed")
 
+    @HAS_COLLECTOR
+    def test_collector_with_a_header(self):
+        os.environ["SILVERBACK_TOKEN"] = TOKEN
+        self.check_collector("headers: {")
+
+    def check_collector_by_extension(self, name, file):
+        own = [f"extensions: {{{name}", f"auth: {{authenticator: {name}", f"extensions: [{name}"]
+        self.check_collector(*own, file=[f"/etc/otelcol/{file}"])
+
+    @HAS_CONTRIB
+    def test_collector_with_a_token(self):
+        self.check_collector_by_extension("bearertokenauth", "silverback.token")
+
+    @HAS_CONTRIB
+    def test_collector_with_a_password(self):
+        self.check_collector_by_extension("basicauth", "silverback.password")
+
+    def check_alloy(self, credentials, file):
+        files = self.of_here(f"/etc/alloy/{file}", "/etc/alloy/silverback-ca.crt", "client.crt", "client.key")
+        self.start_alloy(files, locked=[credentials, "tls_config"])
+
     @HAS_ALLOY
-    def test_alloy(self):
-        files = self.of_here("/etc/alloy/silverback.token", "/etc/alloy/silverback-ca.crt", "client.crt", "client.key")
-        self.start_alloy(files, locked=["bearer_token_file", "tls_config {", "\tca_file", "\tcert_file", "\tkey_file", "}"])
+    def test_alloy_with_a_token(self):
+        self.check_alloy("bearer_token_file", "silverback.token")
+
+    @HAS_ALLOY
+    def test_alloy_with_a_password(self):
+        self.check_alloy("basic_auth", "silverback.password")

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::encode::RemoteWrite;
-use crate::wire::{Tls, Wire};
+use crate::wire::{Handshake, Tls, Wire};
 
 /// What is kept of a refusal's text.
 const EXCERPT_BYTES_MAX: usize = 256;
@@ -41,6 +41,12 @@ impl Endpoint {
         let address =
             format!("{host}{port}").to_socket_addrs()?.next().ok_or_else(|| invalid("no address"))?;
         Ok(Self { address, host: host.to_owned(), path: format!("/{path}"), tls })
+    }
+
+    /// The same for one client alone, which has tickets of its own or none.
+    pub fn of_one_client(&self, handshake: Handshake) -> Self {
+        let tls = self.tls.as_ref().map(|tls| tls.of_one_client(handshake));
+        Self { tls, ..self.clone() }
     }
 }
 
@@ -176,6 +182,11 @@ impl Connection {
             retry_after_s: head.retry_after_s,
             excerpt: String::from_utf8_lossy(&excerpt).trim().to_owned(),
         })
+    }
+
+    /// Whether it is open, and its session that of a connection before.
+    pub fn is_resumed(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.get_ref().is_resumed())
     }
 
     /// Its socket, where it is open: readable once an answer begins.

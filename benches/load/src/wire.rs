@@ -6,10 +6,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::client::Resumption;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
+
+/// How a client that was there before is known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Handshake {
+    /// By a ticket of the connection before: no certificate is looked at.
+    Resumed,
+    /// Not at all: everything is done again.
+    Full,
+}
 
 /// Whom a client believes, and whom it wants to reach. Connections of one resume each other's sessions.
 #[derive(Debug, Clone)]
@@ -38,6 +48,16 @@ impl Tls {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("{host}: {error}")))?;
         Ok(Self { config: Arc::new(config), name })
     }
+
+    /// The same for one client alone, which has tickets of its own or none.
+    pub fn of_one_client(&self, handshake: Handshake) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = match handshake {
+            Handshake::Resumed => Resumption::in_memory_sessions(1),
+            Handshake::Full => Resumption::disabled(),
+        };
+        Self { config: Arc::new(config), name: self.name.clone() }
+    }
 }
 
 /// An open connection.
@@ -63,6 +83,14 @@ impl Wire {
             session.complete_io(&mut stream)?;
         }
         Ok(Self::Tls(Box::new(StreamOwned::new(session, stream))))
+    }
+
+    /// Whether its session is that of a connection before.
+    pub fn is_resumed(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(stream) => stream.conn.handshake_kind() == Some(HandshakeKind::Resumed),
+        }
     }
 
     /// Its socket.

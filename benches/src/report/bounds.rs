@@ -61,6 +61,12 @@ const fn own(
     Target { section, figure, of: (of, Side::Node), to: (to, Side::Node), limit }
 }
 
+/// The node over TLS at one load to itself at another.
+const fn encrypted(section: &'static str, of: &'static str, to: &'static str, most: f64) -> Target {
+    let (of, to) = ((of, Side::NodeTls), (to, Side::NodeTls));
+    Target { section, figure: figure::P99_MS, of, to, limit: Limit::AtMost(most) }
+}
+
 /// The node to another build of it.
 const fn former(load: &'static str) -> Target {
     beside("former", figure::PER_CPU_S, load, Side::NodeFormer, Limit::AtLeast(0.98))
@@ -95,6 +101,8 @@ pub const TARGETS: &[Target] = &[
     own("grpc", figure::PER_CPU_S, "streams-1000", "streams", 0.8),
     beside("tls", figure::PER_CPU_S, "tls", Side::NodeTls, Limit::AtMost(1.15)),
     beside("tls", figure::PER_CPU_S, "tls-streams", Side::NodeTls, Limit::AtMost(1.15)),
+    encrypted("reconnects", "stay-beside-resumed", "stay", 2.0),
+    encrypted("reconnects", "stay-beside-full", "stay", 2.0),
     beside("restart", READY_S, "restart", Side::Prometheus, Limit::AtMost(0.2)),
     former("former-steady-1"),
     former("former-steady-2"),

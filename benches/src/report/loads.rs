@@ -4,6 +4,7 @@ use silverback_load::encode::RemoteWrite;
 use silverback_load::label_order::LabelOrder;
 use silverback_load::replay::arrival::Arrival;
 use silverback_load::replay::generate::GenerateOptions;
+use silverback_load::wire::Handshake;
 
 use super::side::{Kind, Program, Side};
 
@@ -70,6 +71,19 @@ pub struct Replay {
     pub settle_s: f64,
     /// Where both run.
     pub place: Place,
+    /// Who comes and goes meanwhile.
+    pub beside: Option<Reconnects>,
+}
+
+/// Senders each of whose requests has a connection of its own, beside what is measured and not counted there.
+#[derive(Debug, Clone)]
+pub struct Reconnects {
+    /// The requests.
+    pub options: GenerateOptions,
+    /// As many a second.
+    pub per_s: f64,
+    /// How each is known again.
+    pub handshake: Handshake,
 }
 
 /// What `silverctl load` sends.
@@ -124,6 +138,8 @@ impl Replay {
 /// What every series has besides, in the load of long labels.
 const LONG_LABELS: usize = 8;
 const LONG_LABEL_BYTES: usize = 120;
+/// Senders that reconnect begin before what is measured beside them, and end after it.
+const RECONNECTS_LONGER_S: f64 = 5.0;
 
 use Side::{
     Contender, ContenderMemory, Node, NodeFormer, NodeMemory, NodeTls, Prometheus, PrometheusCurrent,
@@ -148,7 +164,8 @@ const READERS: [Side; 5] = [Node, VictoriaMetrics, VictoriaMetricsCurrent, Prome
 
 /// All loads, in the document's order.
 pub fn all(size: Size) -> Vec<Load> {
-    [writes(size), requests(size), connections(size), labels(size), others(size), former(size)].concat()
+    let parts = [writes, requests, connections, labels, others, reconnects, former];
+    parts.map(|part| part(size)).concat()
 }
 
 /// The loads of the short form.
@@ -356,6 +373,50 @@ fn others(size: Size) -> Vec<Load> {
     ]
 }
 
+/// Senders that stay, beside others that come anew for each request.
+fn reconnects(size: Size) -> Vec<Load> {
+    let (rate, per_s) = size.pick((100_000.0, 1_000.0), (50_000.0, 500.0), (10_000.0, 100.0));
+    let alone = Replay { rate: Some(rate), settle_s: 0.0, ..steady(size, size.pick(32, 12, 6)) };
+    let measured_s = f64::from(alone.options.rounds) * alone.options.total_series() as f64 / rate;
+    let senders = size.pick(32, 32, 4);
+    let series = 10;
+    let options = GenerateOptions {
+        targets: senders,
+        // None of those that stay.
+        first_target: alone.options.targets,
+        series,
+        batch: series,
+        rounds: ((measured_s + RECONNECTS_LONGER_S) * per_s / senders as f64).ceil() as u32,
+        interval_ms: 1_000,
+        connections: senders,
+        ..GenerateOptions::default()
+    };
+    let beside = |handshake| Replay {
+        beside: Some(Reconnects { options: options.clone(), per_s, handshake }),
+        ..alone.clone()
+    };
+    let load = |name, what, work| Load {
+        name,
+        section: "reconnects",
+        what,
+        sides: vec![NodeTls],
+        work: Work::Replay(work),
+    };
+    vec![
+        load("stay", "100 k samples a second over TLS, 2,000 a request, 8 connections", alone.clone()),
+        load(
+            "stay-beside-resumed",
+            "the same beside 1,000 other connections a second that resume a session, write 10 samples and end",
+            beside(Handshake::Resumed),
+        ),
+        load(
+            "stay-beside-full",
+            "the same where each of these has a full handshake",
+            beside(Handshake::Full),
+        ),
+    ]
+}
+
 /// Some of them beside another build of the node.
 fn former(size: Size) -> Vec<Load> {
     let of = [writes(size), requests(size), connections(size), others(size)].concat();
@@ -392,6 +453,7 @@ fn steady(size: Size, rounds: u32) -> Replay {
         rate: None,
         settle_s: size.pick(3.0, 0.0, 0.0),
         place: Place::Apart,
+        beside: None,
     }
 }
 

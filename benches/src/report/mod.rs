@@ -2,7 +2,8 @@
 //! what came of it.
 //!
 //! In reading order: who is measured (`side`) and how a program runs (`process`, `server` with its `certificate`, `ask`); the loads
-//! (`loads`) and what a run of one is (`writes`, `restart`, `reads`, with `failure` for what goes wrong); all runs in
+//! (`loads`) and what a run of one is (`writes` with `reconnects` beside it, `restart`, `reads`, with `failure` for what
+//! goes wrong); all runs in
 //! turn (`rounds`) and what they come to (`measurements`, `bounds`); where that is written (`commit`, `section`,
 //! `document`); and the short form that compares with what was kept before (`kept`).
 
@@ -19,6 +20,8 @@ pub mod ask;
 pub mod server;
 
 pub mod loads;
+
+pub mod reconnects;
 
 pub mod writes;
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,19 +54,49 @@ pub fn run_to_end(
     scratch: &Path,
     limit: Duration,
 ) -> Result<Vec<u8>, RunError> {
-    let (output, log) = (scratch.join("output"), scratch.join("log"));
-    command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&log)?);
-    let mut child = spawn_on(cpus, command)?;
-    let failed = |how: String| RunError::Program { what: what.to_owned(), how, log: tail(&log) };
-    let Some(status) = wait(&mut child, limit)? else {
-        child.kill()?;
-        child.wait()?;
-        return Err(failed(format!("took longer than {} s", limit.as_secs())));
-    };
-    if !status.success() {
-        return Err(failed(format!("ended with {status}")));
+    Running::start(what, command, cpus, scratch)?.end(limit)
+}
+
+/// A command that runs, and where what it prints lies. It ends with this.
+#[derive(Debug)]
+pub struct Running {
+    what: String,
+    child: Child,
+    output: PathBuf,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts one; its files in `scratch` are named after what it is.
+    pub fn start(what: &str, command: &mut Command, cpus: &[usize], scratch: &Path) -> io::Result<Self> {
+        let [output, log] = ["output", "log"].map(|kind| scratch.join(format!("{what}.{kind}")));
+        command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&log)?);
+        let child = spawn_on(cpus, command)?;
+        Ok(Self { what: what.to_owned(), child, output, log })
     }
-    Ok(fs::read(&output)?)
+
+    /// Whether it has ended already.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Waits for its end, so long at most, and gives what it printed.
+    pub fn end(mut self, limit: Duration) -> Result<Vec<u8>, RunError> {
+        let how = match wait(&mut self.child, limit)? {
+            Some(status) if status.success() => return Ok(fs::read(&self.output)?),
+            Some(status) => format!("ended with {status}"),
+            None => format!("took longer than {} s", limit.as_secs()),
+        };
+        Err(RunError::Program { what: self.what.clone(), how, log: tail(&self.log) })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already is only waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Waits for a child's end, so long at most.

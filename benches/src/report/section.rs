@@ -52,7 +52,7 @@ const OURS_TO_ITS_RATE: Column = column(RATE_RATIO, "silverback's to it", 1.0, 2
 const TO_OURS: Column = column(RATIO, "to silverback's", 1.0, 2);
 
 /// All parts, in the document's order.
-pub const LAYOUTS: [Layout; 8] = [
+pub const LAYOUTS: [Layout; 9] = [
     Layout {
         name: "writes",
         title: "Remote write, closed loop",
@@ -87,6 +87,20 @@ pub const LAYOUTS: [Layout; 8] = [
         columns: &[PER_CPU_S, PER_S, P50, P99, RESIDENT],
         compared: &[(figure::PER_CPU_S, RATIO)],
         better: Better::More,
+    },
+    Layout {
+        name: "reconnects",
+        title: "Beside senders that reconnect",
+        columns: &[
+            P99,
+            P50,
+            column(figure::RECONNECTS_PER_S, "reconnects/s", 1.0, 0),
+            column(figure::RECONNECT_P99_MS, "a reconnect's p99 ms", 1.0, 2),
+            column(figure::CPU_S, "server CPU s", 1.0, 2),
+            RESIDENT,
+        ],
+        compared: &[],
+        better: Better::Less,
     },
     Layout {
         name: "restart",

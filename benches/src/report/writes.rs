@@ -14,6 +14,7 @@ use silverback_load::replay::report::RunReport;
 use super::failure::RunError;
 use super::loads::{Place, Replay, Streams};
 use super::process::{command_after, run_to_end};
+use super::reconnects::{self, Beside};
 use super::rounds::{Ground, Subject};
 use super::server::Server;
 use crate::founding::meter::Figures;
@@ -36,10 +37,14 @@ pub mod figure {
     pub const CELLS_MOVED: &str = "cells_moved";
     /// CPU time that was measured.
     pub const CPU_S: &str = "cpu_s";
+    /// Connections that came and went meanwhile, a second.
+    pub const RECONNECTS_PER_S: &str = "reconnects_per_s";
+    /// All but a hundredth of them are through with their handshake and their request within.
+    pub const RECONNECT_P99_MS: &str = "reconnect_p99_ms";
 }
 
 /// No run of a load takes longer.
-const RUN_MAX: Duration = Duration::from_secs(180);
+pub(super) const RUN_MAX: Duration = Duration::from_secs(180);
 
 /// Sends what lies in `file` to a server that is started for it.
 pub fn replay(
@@ -60,9 +65,17 @@ pub fn replay(
     arguments.extend(replay.rate.map(|rate| format!("--rate={rate}")));
     arguments.extend(pin.map(|pin| format!("--pin={pin}")));
     let loader_cpus = if replay.place == Place::Apart { ground.loader_cpus() } else { ground.cpus.clone() };
+    let beside = replay.beside.as_ref().map(|senders| Beside::begin(ground, &server, senders)).transpose()?;
     let report = send(ground, &server, file, &arguments, &loader_cpus, first)?;
-    check_stored(&server, &report)?;
     let mut figures = figures(&report);
+    let mut reports = vec![report];
+    if let Some(beside) = beside {
+        let report = beside.end()?;
+        figures.insert(figure::RECONNECTS_PER_S.to_owned(), reconnects::per_s(&report));
+        figures.insert(figure::RECONNECT_P99_MS.to_owned(), report.main.latency_ms.p99);
+        reports.push(report);
+    }
+    check_stored(&server, &reports)?;
     if let (Place::Shards(_), Some(moved)) = (replay.place, server.cells_moved()?) {
         figures.insert(figure::CELLS_MOVED.to_owned(), moved as f64);
     }
@@ -94,17 +107,25 @@ pub fn send(
     cpus: &[usize],
     first: &[String],
 ) -> Result<RunReport, RunError> {
-    let mut command = command_after(first, &ground.own);
-    command.args(["replay", "run"]).arg(file).arg(format!("--url={}", server.url("/api/v1/write")));
-    command.args(server.ca_argument()).arg(format!("--pid={}", server.pid())).args(arguments);
+    let mut command = loader(ground, server, file, first);
+    command.arg(format!("--pid={}", server.pid())).args(arguments);
     let printed = run_to_end("the loader", &mut command, cpus, &ground.scratch, RUN_MAX)?;
     Ok(serde_json::from_slice(&printed)?)
 }
 
+/// The loader of a file's requests.
+pub fn loader(ground: &Ground, server: &Server, file: &Path, first: &[String]) -> Command {
+    let mut command = command_after(first, &ground.own);
+    command.args(["replay", "run"]).arg(file).arg(format!("--url={}", server.url("/api/v1/write")));
+    command.args(server.ca_argument());
+    command
+}
+
 /// Whether all that was sent was acknowledged, and all that was acknowledged is there.
-pub fn check_stored(server: &Server, report: &RunReport) -> Result<(), RunError> {
-    let warmup = report.warmup.as_ref().map_or((0, 0), |warmup| (warmup.samples_sent, warmup.samples_acked));
-    let (sent, acknowledged) = (report.main.samples_sent + warmup.0, report.main.samples_acked + warmup.1);
+pub fn check_stored(server: &Server, reports: &[RunReport]) -> Result<(), RunError> {
+    let phases = || reports.iter().flat_map(|report| report.warmup.iter().chain([&report.main]));
+    let sent = phases().map(|phase| phase.samples_sent).sum();
+    let acknowledged = phases().map(|phase| phase.samples_acked).sum();
     compared(sent, acknowledged, server.stored()?)
 }
 

@@ -1,10 +1,12 @@
 """What the chart does in a cluster, step by step: install, pin, take writes, be killed, drained,
-upgraded, rolled back, refused, uninstalled. Runs where `node` has started the cluster.
+upgraded, rolled back, refused, uninstalled, locked. Runs where `node` has started the cluster.
 """
 
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from pathlib import Path
 TEST = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TEST))
 
+from certificates import make_certificate  # noqa: E402
 from node import Node  # noqa: E402
 
 CHART = TEST.parent / "chart"
@@ -34,6 +37,15 @@ SETTINGS = {
     "probes.startup.periodSeconds": "1",
     "probes.readiness.periodSeconds": "1",
     "preStopSeconds": "2",
+}
+SERVICE = f"{RELEASE}.{NAMESPACE}.svc"
+TOKEN = "0123456789abcdef0123456789abcdef"
+ACCESS = "tokens: [{name: agents, token_file: agents.token, scopes: [write, read]}]"
+LOCKED = {
+    "tls__secretName": "silverback-tls",
+    "tls__clientAuthType": "RequireAndVerifyClientCert",
+    "access__secretName": "silverback-access",
+    "access__accessKey": "access.yml",
 }
 PATIENCE_S = 90
 
@@ -164,6 +176,51 @@ def prometheus(node):
             process.wait(30)
 
 
+class ServiceTls(ssl.SSLContext):
+    """Reaches a pod by its address and wants the certificate of its Service: no name leads anywhere here."""
+
+    def wrap_socket(self, *arguments, **named):
+        return super().wrap_socket(*arguments, **named | {"server_hostname": SERVICE})
+
+    def shown(self, node):
+        """The number of the certificate that a node shows."""
+        host, port = node.address.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as plain, self.wrap_socket(plain) as encrypted:
+            return encrypted.getpeercert()["serialNumber"]
+
+
+class Authority:
+    """A CA in a directory, and what it signs."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        make_certificate(directory, "ca", "v3_ca")
+
+    def sign(self, name, host):
+        """NAME.crt, in place of one that there was."""
+        by = ["-CA", f"{self.directory}/ca.crt", "-CAkey", f"{self.directory}/ca.key"]
+        make_certificate(self.directory, name, "usr_cert", *by, "-addext", f"subjectAltName=DNS:{host}")
+
+    def write_secret(self):
+        """As cert-manager makes it, and renews it."""
+        files = {"tls.crt": "server.crt", "tls.key": "server.key", "ca.crt": "ca.crt"}
+        data = {key: Path(self.directory, file).read_text() for key, file in files.items()}
+        write_secret("silverback-tls", "kubernetes.io/tls", data)
+
+    def tls(self, client=None):
+        """For a client that believes it; with a certificate where there is one of this name."""
+        tls = ServiceTls(ssl.PROTOCOL_TLS_CLIENT)
+        tls.load_verify_locations(f"{self.directory}/ca.crt")
+        if client:
+            tls.load_cert_chain(f"{self.directory}/{client}.crt", f"{self.directory}/{client}.key")
+        return tls
+
+
+def write_secret(name, kind, data):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind, "stringData": data}
+    kubectl("apply", "--filename", "-", given=json.dumps(secret))
+
+
 # --- the steps, in their order ---
 
 
@@ -271,6 +328,36 @@ def an_uninstalled_release_leaves_its_volume_and_another_goes_on_with_it():
     helm("uninstall", RELEASE)
 
 
+def locked_doors_open_to_who_may_and_a_renewed_certificate_is_taken_in_without_a_restart():
+    with tempfile.TemporaryDirectory() as directory:
+        authority = Authority(directory)
+        authority.sign("server", SERVICE)
+        authority.sign("client", "agent.example")
+        authority.write_secret()
+        write_secret("silverback-access", "Opaque", {"access.yml": ACCESS, "agents.token": TOKEN})
+        helm("install", RELEASE, CHART, *with_settings(**LOCKED))
+        address, tls = ready_node().address, authority.tls("client")
+        nobody = Node(address, authority.tls())
+        try:
+            raise AssertionError(f"without a certificate: {nobody.get('/-/healthy')}")
+        except OSError:
+            pass  # No handshake, no answer.
+        assert Node(address, tls).write("locked", 1)[0] == 401, "without a token"
+        assert Node(address.replace(":9009", ":9010")).get("/metrics")[0] == 404, "probes alone are answered there"
+        node = Node(address, tls, {"Authorization": f"Bearer {TOKEN}"})
+        former, before = tls.shown(node), pod()
+        with Writer("locked", node).writing() as writer:
+            authority.sign("server", SERVICE)
+            authority.write_secret()
+            await_that("the renewed certificate", lambda: tls.shown(node) != former)
+        writer.check()
+        assert writer.refused == 0, f"{writer.refused} writes failed"
+        now = pod()
+        assert now["metadata"]["uid"] == before["metadata"]["uid"], "another pod"
+        assert now["status"]["containerStatuses"][0]["restartCount"] == 0, "a restart"
+    helm("uninstall", RELEASE)
+
+
 STEPS = [
     the_chart_is_installed_and_the_pod_ready,
     the_pod_has_a_cpu_of_its_own,
@@ -282,6 +369,7 @@ STEPS = [
     an_upgrade_and_a_rollback_change_the_node_s_options,
     the_runtime_s_default_profile_is_refused_with_what_to_do,
     an_uninstalled_release_leaves_its_volume_and_another_goes_on_with_it,
+    locked_doors_open_to_who_may_and_a_renewed_certificate_is_taken_in_without_a_restart,
 ]
 
 

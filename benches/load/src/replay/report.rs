@@ -73,6 +73,9 @@ pub struct PhaseReport {
     pub answers: BTreeMap<String, u64>,
     /// Requests sent again.
     pub retries: u64,
+    /// Requests that had a connection of their own, and on it the session of the one before.
+    #[serde(default)]
+    pub resumed: u64,
     /// A few of the refusals' texts.
     pub refusals: Vec<String>,
     /// From the start to the last answer.

@@ -18,6 +18,7 @@ use crate::connection::{Connection, Endpoint};
 use crate::figures::ServerReport;
 use crate::pace::Pace;
 use crate::usage::{Process, Usage, own_cpu_s};
+use crate::wire::Handshake;
 
 /// How to send.
 #[derive(Debug, Clone, clap::Args)]
@@ -35,6 +36,9 @@ pub struct ReplayOptions {
     /// Without it each connection sends as fast as it is answered
     #[arg(long)]
     pub rate: Option<f64>,
+    /// A connection of its own for each request, as of a sender that comes back
+    #[arg(long, requires = "rate", conflicts_with = "warmup")]
+    pub reconnect: Option<Handshake>,
     /// Rounds that are sent and reported apart, as fast as they are answered
     #[arg(long, default_value_t = 0)]
     pub warmup: u32,
@@ -86,7 +90,11 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
     let server = options.pid.map(Process::open).transpose()?;
     let endpoint = Endpoint::resolve(&options.url, options.ca_file.as_deref())?;
     let timeout = Duration::from_secs_f64(options.timeout);
-    let open = |_| Connection::open(&endpoint, dataset.options.remote_write, &options.headers, timeout);
+    let open = |_| {
+        let own = options.reconnect.map(|handshake| endpoint.of_one_client(handshake));
+        let endpoint = own.as_ref().unwrap_or(&endpoint);
+        Connection::open(endpoint, dataset.options.remote_write, &options.headers, timeout)
+    };
     let mut connections: Vec<Connection> =
         (0..dataset.connections.len()).map(open).collect::<io::Result<_>>()?;
 
@@ -95,7 +103,8 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
     if options.warmup > 0 {
         let rounds = 0..options.warmup.min(limit);
         let (retries, pin) = (options.retries, &options.pin);
-        let phase = Phase { dataset, rounds, rate: None, retries, timeout, pin, server, mark: None };
+        let phase =
+            Phase { dataset, rounds, rate: None, reconnect: None, retries, timeout, pin, server, mark: None };
         warmup = Some(phase.run("warm-up", &mut connections)?.0);
         thread::sleep(Duration::from_secs_f64(options.pause));
     }
@@ -104,6 +113,7 @@ pub fn replay(dataset: &Dataset, options: &ReplayOptions) -> io::Result<RunRepor
         dataset,
         rounds: options.warmup..limit,
         rate: options.rate,
+        reconnect: options.reconnect,
         retries: options.retries,
         timeout,
         pin: &options.pin,
@@ -151,6 +161,7 @@ struct Phase<'a> {
     dataset: &'a Dataset,
     rounds: std::ops::Range<u32>,
     rate: Option<f64>,
+    reconnect: Option<Handshake>,
     retries: u32,
     timeout: Duration,
     pin: &'a [usize],
@@ -209,8 +220,8 @@ impl Phase<'_> {
             (all.len(), awake_before_due(rate, total, all.iter().map(|own| own.len()).sum()));
         let worker = |(place, (connection, requests)): (usize, (&'w mut Connection, &'w [Prepared]))| {
             let pace = pace(start, rate, total, place, count, requests);
-            let Self { dataset, retries, mark, .. } = *self;
-            let worker = Worker { dataset, connection, acked, retries, pace, awake, mark };
+            let Self { dataset, reconnect, retries, mark, .. } = *self;
+            let worker = Worker { dataset, connection, acked, reconnect, retries, pace, awake, mark };
             Box::new(move || Ok(worker.send_all(requests))) as Work<'w>
         };
         connections.iter_mut().zip(all).enumerate().map(worker).collect()
@@ -302,6 +313,7 @@ struct Worker<'a> {
     dataset: &'a Dataset,
     connection: &'a mut Connection,
     acked: &'a AtomicU64,
+    reconnect: Option<Handshake>,
     retries: u32,
     pace: Pace,
     /// Before a request is due.
@@ -321,6 +333,10 @@ impl Worker<'_> {
             let was_set = self.mark.is_some_and(Mark::is_set);
             self.send(request, &mut tally);
             let latency = intended.elapsed();
+            if self.reconnect.is_some() {
+                tally.resumed += u64::from(self.connection.is_resumed());
+                self.connection.close();
+            }
             tally.took(latency);
             if let Some(mark) = self.mark {
                 tally.marked.push(latency, was_set || mark.is_set());
@@ -444,6 +460,15 @@ mod tests {
         let report = replay(&dataset, &options(&receiver(&[400]), &[])).expect("a receiver");
         assert_eq!((report.main.samples_acked, report.main.retries), (900 - 3 * 40, 0));
         assert_eq!(report.main.refusals.len(), 3);
+    }
+
+    #[test]
+    fn a_sender_that_reconnects_has_a_connection_for_each_request() {
+        let dataset = in_memory(&small(RemoteWrite::V1));
+        // One that kept a connection would be refused on it the second time.
+        let words = ["--rate", "45000", "--reconnect", "full"];
+        let report = replay(&dataset, &options(&receiver(&[204, 400]), &words)).expect("a receiver");
+        assert_eq!((report.main.samples_acked, report.main.resumed), (900, 0));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(super) struct Tally {
     pub(super) samples_acked: u64,
     pub(super) answers: BTreeMap<String, u64>,
     pub(super) retries: u64,
+    pub(super) resumed: u64,
     pub(super) refusals: Vec<String>,
     pub(super) latency_us: Histogram<u64>,
     pub(super) late_start_max: Duration,
@@ -34,6 +35,7 @@ impl Tally {
             samples_acked: 0,
             answers: BTreeMap::new(),
             retries: 0,
+            resumed: 0,
             refusals: Vec::new(),
             latency_us: Histogram::new(3).expect("three digits are allowed"),
             late_start_max: Duration::ZERO,
@@ -84,6 +86,7 @@ impl Tally {
             *self.answers.entry(answer).or_default() += count;
         }
         self.retries += other.retries;
+        self.resumed += other.resumed;
         self.refusals.extend(other.refusals);
         self.refusals.truncate(REFUSALS_KEPT);
         self.latency_us.add(&other.latency_us).expect("histograms that grow by themselves");
@@ -98,6 +101,7 @@ impl Tally {
             samples_acked: self.samples_acked,
             answers: self.answers,
             retries: self.retries,
+            resumed: self.resumed,
             refusals: self.refusals,
             wall_s,
             samples_per_s: self.samples_acked as f64 / wall_s.max(f64::MIN_POSITIVE),

@@ -200,7 +200,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_host::waiters::counted::check_is_woken;
+    use silverback_test_support::waking::check_is_woken;
 
     fn reads<const N: usize>(memory: &ReadMemory) -> [OfRead; N] {
         std::array::from_fn(|_| memory.of(&ReadTicket::issue()))

@@ -123,8 +123,7 @@ fn tell(report: &WriteReport) -> Result<(), Status> {
         return Ok(());
     }
     if report.lacks_room() {
-        let retry_after = Duration::from_secs(NEW_SERIES_RETRY.seconds.into());
-        return Err(passing(Cause::Overloaded, &report.text(), retry_after));
+        return Err(passing(Cause::Overloaded, &report.text(), NEW_SERIES_RETRY));
     }
     Err(Cause::Exists.status(report.text()))
 }

@@ -27,9 +27,7 @@ const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
 /// A request that was refused as a whole.
 pub(crate) fn of_rejection(rejection: &Rejection) -> Status {
     match rejection.retry_after() {
-        Some(retry) => {
-            passing(rejection.cause(), &rejection.to_string(), Duration::from_secs(retry.seconds.into()))
-        }
+        Some(after) => passing(rejection.cause(), &rejection.to_string(), after),
         None => rejection.cause().status(rejection.to_string()),
     }
 }

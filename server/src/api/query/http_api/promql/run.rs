@@ -19,8 +19,7 @@ use super::request::Asked;
 use super::room::QueryRoom;
 use super::stats::{Stats, Timings};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{QueryQueueError, ReadFault, check_replayed};
-use crate::api::response::NodeResponse;
+use crate::api::query::read_fault::{QueryQueueError, ReadAnswer, ReadFault, check_replayed};
 use crate::routing::{Asker, Permit, ReadInFlight, Reservation, TooManyReads};
 use silverback_promql::{Budget, Plan, QueryError};
 use silverback_runtime::{Elapsed, now, timeout};
@@ -34,7 +33,7 @@ pub(crate) async fn answer(
     question: Question,
     params: &Params,
     room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let asked = match question {
         Question::QueryRange => Asked::range(params),
         _at_one_time => Asked::instant(params, reader.clock.now_ms()),
@@ -55,7 +54,7 @@ async fn tracked(
     client: Client,
     asked: Asked,
     room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     check_replayed(reader)?;
     let node_limit = reader.config.query_timeout;
     let limit = asked.timeout.map_or(node_limit, |asked| asked.min(node_limit));
@@ -75,7 +74,7 @@ async fn in_time(
     room: Reservation,
     limit: Duration,
     running: &Running,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| QueryQueueError::TimedOut)?;
     let (query, read) = turn?;
     let left = limit.saturating_sub(running.elapsed());
@@ -99,7 +98,7 @@ async fn evaluate(
     asked: Asked,
     room: Reservation,
     running: &Running,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let (queue, began) = (running.elapsed(), now());
     let room = QueryRoom::new(room);
     let budget = Rc::new(budget(reader, &room));

@@ -1,7 +1,9 @@
 //! Tests of the point at which some arrive and others wait.
 use std::{future::Future, pin::Pin, sync::Arc, task::Context};
 
-use super::{arrivals::Arrivals, waiters::counted::Wakes};
+use silverback_test_support::waking::Wakes;
+
+use super::arrivals::Arrivals;
 
 #[test]
 fn each_is_woken_once_by_the_arrival_that_it_waits_for() {

@@ -19,8 +19,6 @@ mod host;
 pub mod log_limit;
 pub mod metrics;
 mod named_file;
-#[cfg(feature = "testing")]
-pub mod scripted;
 #[expect(clippy::disallowed_types, reason = "those who use it say why")]
 pub mod sync;
 pub mod waiters;

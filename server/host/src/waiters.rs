@@ -136,89 +136,23 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// A waker whose clones can be counted, for tests of those who keep wakers.
-#[cfg(any(test, feature = "testing"))]
-pub mod counted {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
-    use super::*;
-
-    /// More polls than a task may have wakers.
-    const POLLS: usize = 40_000;
-
-    struct Nothing;
-
-    impl Wake for Nothing {
-        fn wake(self: Arc<Self>) {}
-    }
-
-    /// Polls `waiting` again and again: it never ends, and no more than one waker of its task is kept.
-    pub fn check_one_waker_is_kept<T>(waiting: impl Future<Output = T>) {
-        let task = Arc::new(Nothing);
-        let waker = Waker::from(Arc::clone(&task));
-        let mut waiting = pin!(waiting);
-        for _ in 0..POLLS {
-            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        }
-        let kept = Arc::strong_count(&task) - 2;
-        assert!(kept <= 1, "{kept} wakers are kept of one task");
-    }
-
-    /// How often a task was woken.
-    #[derive(Debug, Default)]
-    pub struct Wakes(AtomicUsize);
-
-    impl Wakes {
-        /// So far.
-        pub fn count(&self) -> usize {
-            self.0.load(Ordering::Relaxed)
-        }
-    }
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Polls `waiting`, which has nothing yet and sleeps; does what it waits for, which wakes it; and gives what it
-    /// has then.
-    pub fn check_is_woken<T>(waiting: impl Future<Output = T>, happens: impl FnOnce()) -> T {
-        let wakes = Arc::<Wakes>::default();
-        let waker = Waker::from(Arc::clone(&wakes));
-        let mut context = Context::from_waker(&waker);
-        let mut waiting = pin!(waiting);
-        assert!(waiting.as_mut().poll(&mut context).is_pending(), "there is something already");
-        assert_eq!(wakes.count(), 0, "it wakes itself");
-        happens();
-        assert!(wakes.count() > 0, "nothing has woken it");
-        match waiting.as_mut().poll(&mut context) {
-            Poll::Ready(found) => found,
-            Poll::Pending => panic!("it was woken for nothing"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use silverback_test_support::waking::{check_is_woken, check_one_waker_is_kept};
 
     use super::*;
 
     #[test]
     fn a_waiter_is_kept_once_however_often_it_looks() {
         let waiters = Waiters::default();
-        counted::check_one_waker_is_kept(waiters.until(|| None::<()>));
+        check_one_waker_is_kept(waiters.until(|| None::<()>));
         assert!(waiters.is_empty(), "who is dropped leaves its place");
         let changes = Changes::default();
-        counted::check_one_waker_is_kept(changes.after(0));
+        check_one_waker_is_kept(changes.after(0));
         assert!(changes.is_unawaited());
         let kept = KeptWaker::default();
-        counted::check_one_waker_is_kept(poll_fn(|context| {
+        check_one_waker_is_kept(poll_fn(|context| {
             kept.keep(context);
             Poll::<()>::Pending
         }));
@@ -228,8 +162,8 @@ mod tests {
     fn who_waits_for_a_change_is_woken_by_it_and_misses_none_since_it_looked() {
         let changes = Changes::default();
         let seen = changes.count();
-        counted::check_is_woken(changes.after(seen), || changes.happen());
-        counted::check_is_woken(changes.after(changes.count()), || changes.happen());
+        check_is_woken(changes.after(seen), || changes.happen());
+        check_is_woken(changes.after(changes.count()), || changes.happen());
         assert!(changes.after(seen).now_or_never().is_some() && changes.is_unawaited());
     }
 }

@@ -4,7 +4,6 @@
 //! executors then do is the caller's future.
 use std::{
     collections::BTreeSet,
-    fmt,
     future::Future,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -97,13 +96,16 @@ impl Options {
 }
 
 /// Why the executors did not run.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No CPU was named.
+    #[error("no CPU to run an executor on")]
     NoCpus,
     /// A thread could not be made.
+    #[error("a thread could not be started: {0}")]
     Thread(io::Error),
     /// An executor could not be made.
+    #[error("executor {index} could not be started on CPU {cpu}: {reason}")]
     Start {
         /// The executor.
         index: usize,
@@ -113,26 +115,12 @@ pub enum RunError {
         reason: String,
     },
     /// An executor ended without a result.
+    #[error("executor {index} ended without a result")]
     Died {
         /// The executor.
         index: usize,
     },
 }
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCpus => f.write_str("no CPU to run an executor on"),
-            Self::Thread(error) => write!(f, "a thread could not be started: {error}"),
-            Self::Start { index, cpu, reason } => {
-                write!(f, "executor {index} could not be started on CPU {cpu}: {reason}")
-            }
-            Self::Died { index } => write!(f, "executor {index} ended without a result"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 /// What an executor is given at its start.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! To send never waits: a full lane gives the message back. A sleeping receiver is woken once,
 //! however many messages follow; one that is awake finds them without any system call.
 //! What a message means is nothing to it.
-use std::{cell::RefCell, fmt, future::poll_fn, pin::Pin, rc::Rc, task::Poll, vec::Drain};
+use std::{cell::RefCell, future::poll_fn, pin::Pin, rc::Rc, task::Poll, vec::Drain};
 
 use futures::{Stream, future::join_all};
 use glommio::{
@@ -20,11 +20,13 @@ use super::{counters, tasks, timers::reactor_polled};
 const BATCH_MAX: usize = 256;
 
 /// A message that was not taken, and why.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused<T> {
     /// The lane is full.
+    #[error("the lane is full")]
     Full(T),
     /// The other executor has ended.
+    #[error("the other executor has ended")]
     Closed(T),
 }
 
@@ -33,15 +35,6 @@ impl<T> Refused<T> {
     pub fn into_message(self) -> T {
         match self {
             Self::Full(message) | Self::Closed(message) => message,
-        }
-    }
-}
-
-impl<T> fmt::Display for Refused<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full(_) => f.write_str("the lane is full"),
-            Self::Closed(_) => f.write_str("the other executor has ended"),
         }
     }
 }

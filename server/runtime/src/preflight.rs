@@ -3,7 +3,6 @@
 //! Each fault is found before glommio meets it (it panics or hangs on some) and says what to do.
 //! The judging is pure; the asking stands at the end.
 use std::{
-    fmt,
     fs::{self, OpenOptions},
     io,
     os::{
@@ -31,28 +30,44 @@ const DESCRIPTORS_OF_EXECUTOR: u64 = 64;
 const RINGS: u64 = 3;
 
 /// A reason not to start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The kernel is older than io_uring needs.
+    #[error("kernel {release} is too old: Linux {}.{} or newer is needed for io_uring", KERNEL_MIN.0, KERNEL_MIN.1)]
     OldKernel {
         /// Its version.
         release: String,
     },
     /// A sysctl forbids io_uring.
+    #[error(
+        "io_uring is switched off on this host (kernel.io_uring_disabled = {setting}): set it to 0 \
+         (`sysctl -w kernel.io_uring_disabled=0`), or for 1 add the process to kernel.io_uring_group"
+    )]
     IoUringDisabled {
         /// The value of `kernel.io_uring_disabled`.
         setting: u32,
     },
     /// A seccomp filter forbids io_uring.
+    #[error(
+        "io_uring is forbidden to this container ({0}): run it with a seccomp profile that allows io_uring_setup, \
+         io_uring_enter and io_uring_register (`silverback seccomp-profile` prints one; with Docker: \
+         `--security-opt seccomp=<file>`; with Helm: seccomp.profile=Localhost)"
+    )]
     IoUringFiltered(io::Error),
     /// io_uring failed for a reason of its own.
+    #[error("io_uring can't be used: {0}")]
     IoUring(io::Error),
     /// Too little memory may be locked.
+    #[error(
+        "only {} KiB of memory may be locked, {} are needed: {RAISE_MEMLOCK}",
+        hard_bytes >> 10, MEMLOCK_BYTES_MIN >> 10
+    )]
     Memlock {
         /// The hard limit.
         hard_bytes: u64,
     },
     /// The data directory can't be made or written to.
+    #[error("the data directory {} can't be used ({error}): {}", path.display(), advice(error))]
     DataDirectory {
         /// The directory.
         path: PathBuf,
@@ -61,66 +76,39 @@ pub enum Fault {
     },
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor) = KERNEL_MIN;
-        match self {
-            Self::OldKernel { release } => {
-                write!(
-                    f,
-                    "kernel {release} is too old: Linux {major}.{minor} or newer is needed for io_uring"
-                )
-            }
-            Self::IoUringDisabled { setting } => write!(
-                f,
-                "io_uring is switched off on this host (kernel.io_uring_disabled = {setting}): set it to 0 \
-                 (`sysctl -w kernel.io_uring_disabled=0`), or for 1 add the process to kernel.io_uring_group"
-            ),
-            Self::IoUringFiltered(error) => write!(
-                f,
-                "io_uring is forbidden to this container ({error}): run it with a seccomp profile that allows \
-                 io_uring_setup, io_uring_enter and io_uring_register (`silverback seccomp-profile` prints one; with \
-                 Docker: `--security-opt seccomp=<file>`; with Helm: seccomp.profile=Localhost)"
-            ),
-            Self::IoUring(error) => write!(f, "io_uring can't be used: {error}"),
-            Self::Memlock { hard_bytes } => write!(
-                f,
-                "only {} KiB of memory may be locked, {} are needed: {RAISE_MEMLOCK}",
-                hard_bytes >> 10,
-                MEMLOCK_BYTES_MIN >> 10
-            ),
-            Self::DataDirectory { path, error } => write!(
-                f,
-                "the data directory {} can't be used ({error}): {}",
-                path.display(),
-                match error.kind() {
-                    io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists =>
-                        "it is a file, or lies below one; --data-dir names a directory, which is made if it isn't there",
-                    _ => "make it writable for this user, or name another one with --data-dir",
-                }
-            ),
+/// What to do about a data directory that can't be used.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "it is a file, or lies below one; --data-dir names a directory, which is made if it isn't there"
         }
+        _ => "make it writable for this user, or name another one with --data-dir",
     }
 }
 
-impl std::error::Error for Fault {}
-
 /// Something worth a warning, with which the node still runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Caution {
     /// The data directory forgets everything with the machine's power.
+    #[error("the data directory is on {file_system}: nothing there survives a restart of the host")]
     VolatileFileSystem {
         /// Its file system.
         file_system: &'static str,
     },
     /// The data directory is not on a local disk: a sync takes long and may not mean what it says.
+    #[error("the data directory is on {file_system}: use a local disk for the write-ahead log")]
     RemoteFileSystem {
         /// Its file system.
         file_system: &'static str,
     },
     /// Files there can't be opened past the page cache.
+    #[error("the data directory's file system has no direct I/O: use ext4 or xfs")]
     NoDirectIo,
     /// Fewer files may be open than connections.
+    #[error(
+        "{limit} files may be open, and --max-connections asks for {wanted}: raise the hard limit (`ulimit -n`, \
+         `LimitNOFILE=` in systemd, `--ulimit nofile=` with Docker), or lower --max-connections"
+    )]
     FewDescriptors {
         /// The hard limit.
         limit: u64,
@@ -128,43 +116,16 @@ pub enum Caution {
         wanted: u64,
     },
     /// Less memory may be locked than the executors would register for disk I/O; they do with less.
+    #[error(
+        "{} MiB of memory may be locked and {} would be used; with less, disk I/O takes some more CPU. If that \
+         matters, {RAISE_MEMLOCK}", bytes >> 20, wanted_bytes.div_ceil(1 << 20)
+    )]
     LittleMemlock {
         /// What may be locked.
         bytes: u64,
         /// What would be.
         wanted_bytes: u64,
     },
-}
-
-impl fmt::Display for Caution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::VolatileFileSystem { file_system } => {
-                write!(
-                    f,
-                    "the data directory is on {file_system}: nothing there survives a restart of the host"
-                )
-            }
-            Self::RemoteFileSystem { file_system } => {
-                write!(f, "the data directory is on {file_system}: use a local disk for the write-ahead log")
-            }
-            Self::NoDirectIo => {
-                f.write_str("the data directory's file system has no direct I/O: use ext4 or xfs")
-            }
-            Self::FewDescriptors { limit, wanted } => write!(
-                f,
-                "{limit} files may be open, and --max-connections asks for {wanted}: raise the hard limit (`ulimit -n`, \
-                 `LimitNOFILE=` in systemd, `--ulimit nofile=` with Docker), or lower --max-connections"
-            ),
-            Self::LittleMemlock { bytes, wanted_bytes } => write!(
-                f,
-                "{} MiB of memory may be locked and {} would be used; with less, disk I/O takes some more CPU. \
-                 If that matters, {RAISE_MEMLOCK}",
-                bytes >> 20,
-                wanted_bytes.div_ceil(1 << 20)
-            ),
-        }
-    }
 }
 
 impl Caution {

@@ -1,6 +1,5 @@
 //! Time on an executor: sleeping, time limits, and leaving the run queue until I/O was looked at.
 use std::{
-    fmt,
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll},
@@ -21,16 +20,9 @@ pub async fn sleep(duration: Duration) {
 }
 
 /// The time that was allowed is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the time limit is over")]
 pub struct Elapsed;
-
-impl fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time limit is over")
-    }
-}
-
-impl std::error::Error for Elapsed {}
 
 /// Runs `future` for `limit` at the most; past it the future is dropped where it stands.
 pub fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {

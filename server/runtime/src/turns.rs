@@ -228,7 +228,7 @@ mod tests {
     use futures::executor::block_on;
 
     use super::*;
-    use silverback_host::waiters::counted::check_one_waker_is_kept;
+    use silverback_test_support::waking::check_one_waker_is_kept;
 
     struct Scene {
         turns: Turns,

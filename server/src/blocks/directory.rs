@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use silverback_block::{Cut, Meta, Ulid, tombstones_sum};
 
-use super::BlocksOnDisk;
+use super::BlockCounts;
 
 /// Below the data directory.
 const DIR: &str = "blocks";
@@ -49,13 +50,12 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// How much is there.
-    pub(crate) fn on_disk(&self) -> BlocksOnDisk {
-        BlocksOnDisk {
-            blocks: self.blocks.len() as u64,
-            bytes: self.blocks.values().map(|block| block.bytes).sum(),
-            damaged: self.damaged.len() as u64,
-        }
+    /// Notes how much is there.
+    pub(crate) fn note_in(&self, counts: &BlockCounts) {
+        let bytes = self.blocks.values().map(|block| block.bytes).sum();
+        counts.blocks.store(self.blocks.len() as u64, Ordering::Relaxed);
+        counts.bytes.store(bytes, Ordering::Relaxed);
+        counts.damaged.store(self.damaged.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -220,7 +220,11 @@ mod tests {
         );
         assert_eq!(found.cut, Some(Cut { begin_ms: 7_200_000, held: vec![1, 2], is_so_far: false }));
         assert!(listed.damaged[&damaged].contains("meta.json"), "{listed:?}");
-        assert_eq!(listed.on_disk(), BlocksOnDisk { blocks: 1, bytes: META.len() as u64 + 6, damaged: 1 });
+        let counts = BlockCounts::default();
+        listed.note_in(&counts);
+        let noted =
+            [&counts.blocks, &counts.bytes, &counts.damaged].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(noted, [1, META.len() as u64 + 6, 1]);
         // Known ones aren't read again; those that are gone are.
         fs::write(dir.block(whole).join("meta.json"), "{").unwrap();
         assert_eq!(dir.list(&listed).unwrap(), listed);

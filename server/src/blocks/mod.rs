@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use changed::Changed;
-pub use counts::{BlockCounts, BlocksOnDisk, CutOf};
+pub use counts::BlockCounts;
 pub use directory::{BlocksDir, Listed, LocalBlock};
 pub use due::{Range, Schedule, due};
 pub use held_back::{HeldBack, Pass, Progress, USUAL_WAIT_MS_MAX};

@@ -1,7 +1,5 @@
 //! What can be wrong with a configuration, told so that it can be put right.
 
-use std::fmt;
-
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {}\n      {}", problem.wrong, problem.allowed)]
@@ -28,20 +26,12 @@ impl Problem {
 }
 
 /// All that is wrong, at least one fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration has {} fault{}:{}", .0.len(), if .0.len() == 1 { "" } else { "s" }, told(.0))]
 pub struct FaultList(pub Vec<Fault>);
 
-impl fmt::Display for FaultList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.len() {
-            1 => f.write_str("the configuration has 1 fault:")?,
-            faults => write!(f, "the configuration has {faults} faults:")?,
-        }
-        for (i, fault) in self.0.iter().enumerate() {
-            write!(f, "\n  {}. {fault}", i + 1)?;
-        }
-        Ok(())
-    }
+/// The faults with their numbers, a line each.
+fn told(faults: &[Fault]) -> String {
+    let numbered = (1..).zip(faults);
+    numbered.map(|(number, fault)| format!("\n  {number}. {fault}")).collect()
 }
-
-impl std::error::Error for FaultList {}

@@ -92,10 +92,14 @@ impl fmt::Display for MemoryShare {
         let Self { plan, asked, allowed } = self;
         let (limit, has) = (plan.limit_bytes >> 20, allowed.bytes >> 20);
         match asked {
-            MemoryLimit::Auto => {
-                write!(f, "limit {limit} MiB ({AUTO_LIMIT_PERCENT} % of the {}'s {has} MiB)", allowed.bound)?
+            MemoryLimit::Auto => write!(
+                f,
+                "limit {limit} MiB ({AUTO_LIMIT_PERCENT} % of the {}'s {has} MiB)",
+                allowed.bound.as_str()
+            )?,
+            MemoryLimit::Fixed(_) => {
+                write!(f, "limit {limit} MiB (the {} has {has} MiB)", allowed.bound.as_str())?
             }
-            MemoryLimit::Fixed(_) => write!(f, "limit {limit} MiB (the {} has {has} MiB)", allowed.bound)?,
         }
         write!(
             f,

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::api::core::Core;
@@ -59,7 +60,7 @@ fn held_back(blocks: &Blocks, horizon_ms: i64, is_short: bool) -> i64 {
     match blocks.held_back.pass(horizon_ms, is_short) {
         Pass::Before(before_ms) => before_ms,
         Pass::GivenUp(before_ms) => {
-            blocks.counts.note_given_up();
+            blocks.counts.given_up.fetch_add(1, Ordering::Relaxed);
             tracing::error!(
                 before_ms,
                 "memory is short and blocks can't be cut: samples that are older than --retention and in no block are dropped"

@@ -2,13 +2,14 @@
 //!
 //! Everything is read below a root, so that made-up machines are test data. What the node does with
 //! the memory is decided elsewhere.
-use std::{fmt, path::Path};
+use std::path::Path;
 
 use super::{
     cgroup::Cgroups,
     files::{Malformed, read_text, total_bytes},
     roots::Roots,
 };
+use silverback_model::named;
 
 /// The memory of the machine or the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,21 +20,14 @@ pub(crate) struct AllowedMemory {
     pub bound: MemoryBound,
 }
 
-/// What bounds the memory of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MemoryBound {
-    /// The machine has no more.
-    Machine,
-    /// The cgroup, or one above it, allows no more.
-    Cgroup,
-}
-
-impl fmt::Display for MemoryBound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Machine => "machine",
-            Self::Cgroup => "cgroup",
-        })
+named! {
+    /// What bounds the memory of this process.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum MemoryBound {
+        /// The machine has no more.
+        Machine = "machine",
+        /// The cgroup, or one above it, allows no more.
+        Cgroup = "cgroup",
     }
 }
 

@@ -57,37 +57,29 @@ impl fmt::Display for LeftAlone {
 }
 
 /// What an operator should know of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Caution {
     /// Some CPUs run more than one shard.
+    #[error("more shards than CPUs ({cpus}): they share them")]
     SharedCpus {
         /// CPUs that may be used.
         cpus: usize,
     },
     /// The kernel will stop the shards for a part of each period.
+    #[error(
+        "more shards than the cgroup's quota has whole CPUs ({whole_cpus}): when all are busy the kernel stops them \
+         for a part of each period"
+    )]
     AboveQuota {
         /// What the quota has.
         whole_cpus: usize,
     },
     /// The CPUs are others' as well.
+    #[error(
+        "the cgroup's quota is smaller than its set of CPUs, so others run on them, too: shards aren't pinned \
+         (Kubernetes: whole CPUs and the static CPU manager)"
+    )]
     NotPinned,
-}
-
-impl fmt::Display for Caution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SharedCpus { cpus } => write!(f, "more shards than CPUs ({cpus}): they share them"),
-            Self::AboveQuota { whole_cpus } => write!(
-                f,
-                "more shards than the cgroup's quota has whole CPUs ({whole_cpus}): when all are busy the \
-                 kernel stops them for a part of each period"
-            ),
-            Self::NotPinned => f.write_str(
-                "the cgroup's quota is smaller than its set of CPUs, so others run on them, too: shards \
-                 aren't pinned (Kubernetes: whole CPUs and the static CPU manager)",
-            ),
-        }
-    }
 }
 
 /// A placement.

@@ -419,12 +419,12 @@ mod tests {
 
     use super::*;
     use crate::routing::{Asker, ByteBudget, FoldPromise, ReadGate};
-    use silverback_host::waiters::counted::check_is_woken;
     use silverback_model::CellId;
     use silverback_promql::QueryError;
     use silverback_storage::message::{
         CellsRequest, CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
     };
+    use silverback_test_support::waking::check_is_woken;
 
     struct NoLanes;
 

@@ -13,3 +13,6 @@ pub mod message;
 pub mod cell;
 
 pub mod shard;
+
+#[cfg(test)]
+mod scripted;

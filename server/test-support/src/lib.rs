@@ -1,7 +1,8 @@
 //! What tests of all crates share: how long they wait ([`eventually`]), how they start a program and look at it
 //! from outside ([`Process`]), a node's command as such a program ([`Binary`], [`home`]), directories that go with them
 //! ([`Scratch`]; [`Directory`] on a disk, [`Mount`] in memory), ports ([`free_port`]), numbers of a seed ([`random`]);
-//! clients that can also ask what no library would ([`http`], [`http2`], [`wire`]), files as Prometheus writes them
+//! clients that can also ask what no library would ([`http`], [`http2`], [`wire`]), wakers that count
+//! ([`waking`]), files as Prometheus writes them
 //! ([`prometheus`]); and whether the tests are there that a document names ([`named_tests`]).
 //!
 //! Knows nothing of what is asked of a node, and nothing of the crates that it tests: a command's path is told by the
@@ -20,6 +21,7 @@ pub mod prometheus;
 pub mod random;
 mod scratch;
 mod waiting;
+pub mod waking;
 pub mod wire;
 
 pub use binary::Binary;

@@ -234,9 +234,9 @@ async fn directories_are_made_listed_and_removed_with_all_in_them(disk: &impl Di
 }
 
 fn check_error<T>(result: Result<T, DiskError>, operation: Operation, path: &str, kind: ErrorKind) {
-    let Err(error) = result else { panic!("{operation} {path} went well") };
+    let Err(error) = result else { panic!("{operation:?} {path} went well") };
     assert_eq!((error.operation, &*error.path, error.kind), (operation, path, kind));
-    assert!(error.to_string().starts_with(&format!("{operation} {path}: ")), "{error}");
+    assert!(error.to_string().starts_with(&format!("{} {path}: ", operation.as_str())), "{error}");
     assert!(!error.reason.is_empty() && !error.is_full(), "{error}");
 }
 

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done};
 
 #[derive(Deserialize)]
 struct Answer<T> {
@@ -13,18 +13,18 @@ struct Answer<T> {
 }
 
 /// Asks for what a path has.
-pub async fn get<T: DeserializeOwned>(path: &str, connection: &ConnectionArgs) -> Result<T, Failure> {
+pub async fn get<T: DeserializeOwned>(path: &str, connection: &ConnectionArgs) -> Done<T> {
     read(&connection.connect().await?.get(path).await?)
 }
 
 /// What an answer's body tells.
-pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Done<T> {
     let Answer { data } = serde_json::from_slice(body).context(broken)?;
     Ok(data)
 }
 
 /// Items as they came, for programs, each with what is known of it.
-pub fn read_each<T: DeserializeOwned>(items: Vec<Json>) -> Result<Vec<(T, Json)>, Failure> {
+pub fn read_each<T: DeserializeOwned>(items: Vec<Json>) -> Done<Vec<(T, Json)>> {
     let read = |json: Json| Ok((T::deserialize(&json)?, json));
     items.into_iter().map(read).collect::<Result<_, serde_json::Error>>().context(broken)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use silverback_client::Cell;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::figures::{counted, grouped, of_core};
 use crate::shown::ShownArgs;
 use crate::table::{Table, Value};
@@ -64,7 +64,7 @@ pub enum CellCommand {
 }
 
 /// Lists them.
-pub async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Done {
     let mut cells = connection.connect().await?.admin().cells(arguments.shard).await?;
     sort(&mut cells, arguments.sort);
     cells.truncate(arguments.limit.unwrap_or(usize::MAX));
@@ -72,7 +72,7 @@ pub async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Result<
 }
 
 /// Does what is told, and says what came of it.
-pub async fn run(command: CellCommand, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(command: CellCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
         CellCommand::Pin { cell } => {

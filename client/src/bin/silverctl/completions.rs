@@ -5,7 +5,7 @@ use clap_complete::Shell;
 use std::io::Write;
 
 use crate::Cli;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, output};
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub struct CompletionsArgs {
 }
 
 /// Prints the script.
-pub fn run(arguments: &CompletionsArgs) -> Result<(), Failure> {
+pub fn run(arguments: &CompletionsArgs) -> Done {
     // Into memory first: the generator panics where it can't write.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "silverctl", &mut script);

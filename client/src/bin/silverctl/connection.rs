@@ -9,7 +9,7 @@ use clap::Args;
 use http::Uri;
 use silverback_client::{Client, Compression, ConnectError, RetryPolicy};
 
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done, Failure};
 use crate::time_text::parse_duration;
 
 const HEADING: &str = "Connection";
@@ -81,7 +81,7 @@ pub struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// Connects to the node.
-    pub async fn connect(&self) -> Result<Client, Failure> {
+    pub async fn connect(&self) -> Done<Client> {
         check_address("--address", &self.address)?;
         let mut builder = Client::builder(&self.address)
             .connect_timeout(self.timeout)
@@ -112,7 +112,7 @@ impl ConnectionArgs {
     }
 
     /// Who asks.
-    pub fn credentials(&self) -> Result<Credentials, Failure> {
+    pub fn credentials(&self) -> Done<Credentials> {
         // clap takes no two of them.
         Ok(match (&self.bearer_token, &self.token_file, &self.user, &self.password_file) {
             (Some(token), ..) => Credentials::Token(token.clone()),
@@ -132,7 +132,7 @@ impl ConnectionArgs {
 
 /// Whether `address`, which `option` gives, can be one: nobody is asked. What can't be is wrong usage, and not
 /// a node that is away.
-pub fn check_address(option: &str, address: &str) -> Result<(), Failure> {
+pub fn check_address(option: &str, address: &str) -> Done {
     let uri: Option<Uri> = address.parse().ok();
     let is_address = uri.is_some_and(|uri| {
         let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -182,7 +182,7 @@ impl Credentials {
 }
 
 /// A secret's file, without the end of its line.
-fn first_line(path: &Path) -> Result<String, Failure> {
+fn first_line(path: &Path) -> Done<String> {
     let text = std::fs::read_to_string(path).context(|| format!("can't read {}", path.display()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
@@ -190,7 +190,7 @@ fn first_line(path: &Path) -> Result<String, Failure> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+fn read(path: &Path) -> Done<Vec<u8>> {
     std::fs::read(path).context(|| format!("can't read {}", path.display()))
 }
 

@@ -20,6 +20,9 @@ pub enum Failure {
     Because(Box<dyn Error + Send + Sync>),
 }
 
+/// What a command, or a step of one, gives; or why it can't.
+pub type Done<T = ()> = Result<T, Failure>;
+
 /// Whatever is an error is a failure, so that `?` makes one of it.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
@@ -39,17 +42,17 @@ struct Doing {
 /// Says what could not be done, in front of why.
 pub trait Context<T> {
     /// The error becomes the cause of one that says `what`.
-    fn context(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
+    fn context(self, what: impl FnOnce() -> String) -> Done<T>;
 }
 
 impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
-    fn context(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
+    fn context(self, what: impl FnOnce() -> String) -> Done<T> {
         self.map_err(|error| Doing { what: what(), cause: error.into() }.into())
     }
 }
 
 /// Tells a failure, and gives the code to exit with.
-pub fn exit_code(ended: Result<(), Failure>) -> ExitCode {
+pub fn exit_code(ended: Done) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Usage(words)) => {

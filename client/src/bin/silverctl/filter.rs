@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use silverback_client::{Matcher, MatcherKind, Selector};
 use silverback_model::re2::Expression;
 
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done};
 
 /// Matchers and a range of times.
 #[derive(Debug, Clone)]
@@ -25,10 +25,10 @@ enum Test {
 
 impl Filter {
     /// Of a selector; every series where there is none.
-    pub fn new(selector: Option<&Selector>, range_ms: RangeInclusive<i64>) -> Result<Self, Failure> {
+    pub fn new(selector: Option<&Selector>, range_ms: RangeInclusive<i64>) -> Done<Self> {
         let matchers = selector.map_or(&[][..], |selector| selector);
         let test = |matcher: &Matcher| Ok((matcher.name.clone(), Test::of(matcher)?));
-        Ok(Self { tests: matchers.iter().map(test).collect::<Result<_, Failure>>()?, range_ms })
+        Ok(Self { tests: matchers.iter().map(test).collect::<Done<_>>()?, range_ms })
     }
 
     /// Whether a series is taken, by its labels' values; a label that it doesn't have is empty.
@@ -48,7 +48,7 @@ impl Filter {
 }
 
 impl Test {
-    fn of(matcher: &Matcher) -> Result<Self, Failure> {
+    fn of(matcher: &Matcher) -> Done<Self> {
         let value = matcher.value.clone();
         let expression = || {
             let expression = Expression::new(&matcher.value);

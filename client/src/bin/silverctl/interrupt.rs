@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 
 /// What shells report for a process that Ctrl-C ended.
 const EXIT_CODE: i32 = 130;
@@ -39,7 +39,7 @@ impl Interrupt {
     }
 
     /// What `command` comes to, or `Interrupted` if Ctrl-C is first.
-    pub async fn or<T>(mut self, command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub async fn or<T>(mut self, command: impl Future<Output = Done<T>>) -> Done<T> {
         tokio::select! {
             ended = command => ended,
             () = self.come() => Err(Failure::Interrupted),

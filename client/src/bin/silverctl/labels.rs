@@ -8,7 +8,7 @@ use silverback_client::{Matcher, Selector};
 use silverback_model::printable::Printable;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, output};
 use crate::label_set::LabelSet;
 use crate::shown::ShownArgs;
 use crate::time_range::TimeRangeArgs;
@@ -46,7 +46,7 @@ pub struct SeriesArgs {
 }
 
 /// Lists label names or values, a line each.
-pub async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Done {
     let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let matchers = arguments.selector.map(Vec::<Matcher>::from).unwrap_or_default();
@@ -58,7 +58,7 @@ pub async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Resul
 }
 
 /// Lists series, a line each, as selectors that match them.
-pub async fn series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Done {
     let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let mut found = reader.series(&arguments.selector, range_ms).await?;

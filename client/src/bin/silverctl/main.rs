@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use connection::ConnectionArgs;
-use failure::Failure;
+use failure::Done;
 use interrupt::Interrupt;
 
 /// Write to a Silverback node, read from it and look into it.
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     failure::exit_code(ended)
 }
 
-async fn run(cli: Cli, interrupt: Interrupt) -> Result<(), Failure> {
+async fn run(cli: Cli, interrupt: Interrupt) -> Done {
     let connection = &cli.connection;
     match cli.command {
         Command::Write(arguments) => write::run(arguments, connection, interrupt).await,

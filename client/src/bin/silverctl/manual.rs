@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, CommandFactory, value_parser};
 
 use crate::Cli;
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done};
 
 /// What the command is called.
 pub const NAME: &str = "man";
@@ -23,7 +23,7 @@ pub fn command() -> Command {
 }
 
 /// Writes a page for each command.
-pub fn run(arguments: &ArgMatches) -> Result<(), Failure> {
+pub fn run(arguments: &ArgMatches) -> Done {
     let dir = arguments.get_one::<PathBuf>(DIR).expect("clap requires it");
     clap_mangen::generate_to(Cli::command(), dir)
         .context(|| format!("can't write the manual into {}", dir.display()))

@@ -9,7 +9,7 @@ use silverback_model::printable::Printable;
 
 use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::shown::ShownArgs;
 use crate::table::{Column, Table, Value};
 
@@ -49,7 +49,7 @@ struct Line {
 }
 
 /// Asks and prints.
-pub async fn run(arguments: &MetadataArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(arguments: &MetadataArgs, connection: &ConnectionArgs) -> Done {
     let lines = lines(answers::get(&path(arguments.metric.as_deref()), connection).await?);
     arguments.shown.print_cut(&lines, table, |line| serde_json::to_value(line).unwrap_or(Json::Null))?;
     if lines.is_empty() {

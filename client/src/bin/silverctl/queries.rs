@@ -9,7 +9,7 @@ use silverback_model::printable::Printable;
 
 use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
 use crate::table::{Column, Table, Value};
@@ -72,14 +72,14 @@ struct Refusal {
 }
 
 /// Asks and prints, or cancels.
-pub async fn run(arguments: &QueriesArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(arguments: &QueriesArgs, connection: &ConnectionArgs) -> Done {
     match &arguments.command {
         None => list(arguments.shown, connection).await,
         Some(QueriesCommand::Cancel { id }) => cancel(id, connection).await,
     }
 }
 
-async fn list(shown: ShownArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+async fn list(shown: ShownArgs, connection: &ConnectionArgs) -> Done {
     let Listed { queries, omitted } = answers::get(PATH, connection).await?;
     let queries = answers::read_each(queries)?;
     shown.print_cut(&queries, table, |(_, json)| json.clone())?;
@@ -91,7 +91,7 @@ async fn list(shown: ShownArgs, connection: &ConnectionArgs) -> Result<(), Failu
     Ok(())
 }
 
-async fn cancel(id: &str, connection: &ConnectionArgs) -> Result<(), Failure> {
+async fn cancel(id: &str, connection: &ConnectionArgs) -> Done {
     // What can't stand in a path is no id.
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return Err(Failure::Usage(format!("{id:?} is no query's id; `silverctl queries` lists them")));

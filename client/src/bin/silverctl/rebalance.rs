@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use silverback_client::{Motion, Rebalance};
 
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
 use crate::table::{Table, Value};
@@ -22,7 +22,7 @@ pub enum RebalanceCommand {
 }
 
 /// Does what is told.
-pub async fn run(command: RebalanceCommand, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(command: RebalanceCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
         RebalanceCommand::Status(shown) => shown.print(&[admin.rebalance().await?], table, to_json)?,

@@ -7,7 +7,7 @@ use silverback_model::printable::Printable;
 
 use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
 use crate::table::{Column, Table, Value};
@@ -50,7 +50,7 @@ struct Example {
 }
 
 /// Asks and prints.
-pub async fn run(arguments: &RefusalsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(arguments: &RefusalsArgs, connection: &ConnectionArgs) -> Done {
     let refusals = answers::read_each(answers::get(PATH, connection).await?)?;
     arguments.shown.print_cut(&refusals, table, |(_, json)| json.clone())?;
     if refusals.is_empty() {

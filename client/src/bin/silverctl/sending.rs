@@ -13,7 +13,7 @@ use silverback_client::{
     WriterOptions,
 };
 
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::figures::{counted, grouped};
 use crate::label_set::LabelSet;
 use crate::progress::{Progress, Voice};
@@ -71,11 +71,7 @@ impl Sending {
     }
 
     /// Sends samples of one series. Waits while too many are in flight.
-    pub async fn send(
-        &mut self,
-        labels: &LabelSet,
-        samples: impl IntoIterator<Item = (i64, f64)>,
-    ) -> Result<(), Failure> {
+    pub async fn send(&mut self, labels: &LabelSet, samples: impl IntoIterator<Item = (i64, f64)>) -> Done {
         let handle = self.handle(labels).await?;
         for (timestamp_ms, value) in samples {
             self.writer.write(&handle, timestamp_ms, value).await?;
@@ -85,11 +81,7 @@ impl Sending {
     }
 
     /// The same of native histograms.
-    pub async fn send_histograms(
-        &mut self,
-        labels: &LabelSet,
-        histograms: &[(i64, Histogram)],
-    ) -> Result<(), Failure> {
+    pub async fn send_histograms(&mut self, labels: &LabelSet, histograms: &[(i64, Histogram)]) -> Done {
         let handle = self.handle(labels).await?;
         for (timestamp_ms, histogram) in histograms {
             self.writer.write_histogram(&handle, *timestamp_ms, histogram).await?;
@@ -98,14 +90,14 @@ impl Sending {
         Ok(())
     }
 
-    async fn handle(&mut self, labels: &LabelSet) -> Result<SeriesHandle, Failure> {
+    async fn handle(&mut self, labels: &LabelSet) -> Done<SeriesHandle> {
         match self.series.get(labels) {
             Some(handle) => Ok(handle.clone()),
             None => self.define(labels).await,
         }
     }
 
-    async fn define(&mut self, labels: &LabelSet) -> Result<SeriesHandle, Failure> {
+    async fn define(&mut self, labels: &LabelSet) -> Done<SeriesHandle> {
         if self.series.len() == SERIES_MAX {
             self.begin_anew().await?;
         }
@@ -114,7 +106,7 @@ impl Sending {
         Ok(handle)
     }
 
-    async fn begin_anew(&mut self) -> Result<(), Failure> {
+    async fn begin_anew(&mut self) -> Done {
         let writer = self.client.writer_with(self.options.clone());
         let full = std::mem::replace(&mut self.writer, writer);
         self.series.clear();
@@ -123,7 +115,7 @@ impl Sending {
     }
 
     /// Waits until all that was sent is acknowledged or refused.
-    pub async fn flush(&mut self) -> Result<(), Failure> {
+    pub async fn flush(&mut self) -> Done {
         let flushed = self.writer.flush().await?;
         self.report.add(flushed);
         Ok(())
@@ -135,7 +127,7 @@ impl Sending {
     }
 
     /// Ends the stream: flushes what is in flight.
-    pub async fn close(mut self) -> Result<SendReport, Failure> {
+    pub async fn close(mut self) -> Done<SendReport> {
         self.report.add(self.writer.close().await?);
         Ok(self.report)
     }

@@ -10,7 +10,7 @@ use silverback_client::{Admin, Shard};
 use tokio::time::sleep;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::figures::{counted, grouped, of_core};
 use crate::shown::ShownArgs;
 use crate::table::{Table, Value};
@@ -46,13 +46,13 @@ pub enum ShardCommand {
 }
 
 /// Lists them.
-pub async fn list(arguments: &ShardsArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn list(arguments: &ShardsArgs, connection: &ConnectionArgs) -> Done {
     let shards = connection.connect().await?.admin().shards().await?.shards;
     arguments.shown.print(&shards, table, to_json)
 }
 
 /// Does what is told, and says what it leads to.
-pub async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
         ShardCommand::Drain { shard } => {
@@ -76,7 +76,7 @@ pub async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Result<(
 }
 
 /// Has one shard write a checkpoint, or all of them at the same time.
-async fn checkpoint(admin: &Admin, only: Option<u32>) -> Result<(), Failure> {
+async fn checkpoint(admin: &Admin, only: Option<u32>) -> Done {
     let before = admin.shards().await?.shards;
     let numbers = only.map_or_else(|| before.iter().map(|shard| shard.number).collect(), |only| vec![only]);
     let mut waiting = Vec::new();
@@ -104,7 +104,7 @@ async fn checkpoint(admin: &Admin, only: Option<u32>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn find(shards: &[Shard], number: u32) -> Result<&Shard, Failure> {
+fn find(shards: &[Shard], number: u32) -> Done<&Shard> {
     let found = shards.iter().find(|shard| shard.number == number);
     found.ok_or_else(|| format!("the node doesn't list shard {number}").into())
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
 use silverback_model::printable::printable_json;
 
-use crate::failure::{Failure, output};
+use crate::failure::{Done, output};
 use crate::table::{Table, cut};
 
 /// Chooses how.
@@ -28,12 +28,7 @@ enum Shown {
 
 impl ShownArgs {
     /// Prints all of `items`, by either of two ways to show one.
-    pub fn print<T>(
-        self,
-        items: &[T],
-        table: impl FnOnce(&[T]) -> Table,
-        json: impl Fn(&T) -> Json,
-    ) -> Result<(), Failure> {
+    pub fn print<T>(self, items: &[T], table: impl FnOnce(&[T]) -> Table, json: impl Fn(&T) -> Json) -> Done {
         match self.output {
             Shown::Table => print(table(items).lines()),
             Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
@@ -47,7 +42,7 @@ impl ShownArgs {
         items: &[T],
         table: impl FnOnce(&[T]) -> Table,
         json: impl Fn(&T) -> Json,
-    ) -> Result<(), Failure> {
+    ) -> Done {
         match (self.output, terminal_width()) {
             (Shown::Table, Some(width)) => print(table(items).lines().map(|line| cut(&line, width))),
             (Shown::Table, None) | (Shown::Json, _) => self.print(items, table, json),
@@ -55,12 +50,7 @@ impl ShownArgs {
     }
 
     /// Prints all of `items`, a line each, by either of two ways to show one.
-    pub fn print_lines<T>(
-        self,
-        items: &[T],
-        line: impl Fn(&T) -> String,
-        json: impl Fn(&T) -> Json,
-    ) -> Result<(), Failure> {
+    pub fn print_lines<T>(self, items: &[T], line: impl Fn(&T) -> String, json: impl Fn(&T) -> Json) -> Done {
         match self.output {
             Shown::Table => print(items.iter().map(line)),
             Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
@@ -73,7 +63,7 @@ pub fn terminal_width() -> Option<usize> {
     std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1))
 }
 
-fn print(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+fn print(lines: impl Iterator<Item = String>) -> Done {
     let mut out = output();
     for line in lines {
         writeln!(out, "{line}")?;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use clap::Args;
 
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::time_text::{TimeArg, format_rfc3339, now_ms, parse_time};
 
 /// From when to when.
@@ -20,7 +20,7 @@ pub struct TimeRangeArgs {
 
 impl TimeRangeArgs {
     /// Milliseconds since the Unix epoch.
-    pub fn resolve_ms(&self) -> Result<RangeInclusive<i64>, Failure> {
+    pub fn resolve_ms(&self) -> Done<RangeInclusive<i64>> {
         let now_ms = now_ms();
         let (start_ms, end_ms) = (self.start.resolve_ms(now_ms), self.end.resolve_ms(now_ms));
         if start_ms > end_ms {

@@ -17,6 +17,8 @@ pub mod room;
 use std::future::Future;
 use std::io;
 
+use silverback_model::named;
+
 /// A data directory.
 pub trait Disk: Clone + 'static {
     /// An open file of it.
@@ -95,28 +97,30 @@ pub trait File: 'static {
     fn close(self) -> impl Future<Output = Result<(), DiskError>>;
 }
 
-/// What was done to a file when it failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// List, open or stat.
-    Open,
-    /// Make a file or a directory.
-    Create,
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Sync of data or of names.
-    Sync,
-    /// Rename.
-    Rename,
-    /// Remove.
-    Remove,
+named! {
+    /// What was done to a file when it failed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Operation {
+        /// List, open or stat.
+        Open = "opening",
+        /// Make a file or a directory.
+        Create = "creating",
+        /// Read.
+        Read = "reading",
+        /// Write.
+        Write = "writing",
+        /// Sync of data or of names.
+        Sync = "syncing",
+        /// Rename.
+        Rename = "renaming",
+        /// Remove.
+        Remove = "removing",
+    }
 }
 
 /// A failed operation, in words for an operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} {path}: {reason}")]
+#[error("{} {path}: {reason}", operation.as_str())]
 pub struct DiskError {
     /// What was tried.
     pub operation: Operation,
@@ -137,19 +141,5 @@ impl DiskError {
     /// Whether it can succeed once there is room again.
     pub fn is_full(&self) -> bool {
         matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-    }
-}
-
-impl std::fmt::Display for Operation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Open => "opening",
-            Self::Create => "creating",
-            Self::Read => "reading",
-            Self::Write => "writing",
-            Self::Sync => "syncing",
-            Self::Rename => "renaming",
-            Self::Remove => "removing",
-        })
     }
 }

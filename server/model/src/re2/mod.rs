@@ -44,15 +44,18 @@ enum Form {
 }
 
 /// Why a text is no expression that is matched here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expression {}: {problem}", Quoted(expression))]
 pub struct ExpressionError {
     expression: String,
     problem: Problem,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Problem {
+    #[error("{0}")]
     Syntax(String),
+    #[error("compiled it exceeds the size of {bytes_max} bytes that is left for a request's expressions")]
     TooLarge { bytes_max: usize },
 }
 
@@ -173,23 +176,6 @@ fn shortened(expression: &str) -> String {
     match expression.len() > SHOWN_BYTES_MAX {
         true => format!("{}…", &expression[..expression.floor_char_boundary(SHOWN_BYTES_MAX)]),
         false => expression.to_owned(),
-    }
-}
-
-impl std::error::Error for ExpressionError {}
-
-impl std::fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "expression {}: ", Quoted(&self.expression))?;
-        match &self.problem {
-            Problem::Syntax(words) => f.write_str(words),
-            Problem::TooLarge { bytes_max } => {
-                write!(
-                    f,
-                    "compiled it exceeds the size of {bytes_max} bytes that is left for a request's expressions"
-                )
-            }
-        }
     }
 }
 

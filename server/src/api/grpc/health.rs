@@ -12,6 +12,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use super::status::Replied;
 use crate::api::core::Core;
 use crate::api::response::cause::Cause;
 use silverback_runtime::sleep;
@@ -65,10 +66,7 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
 
 #[tonic::async_trait]
 impl Health for NodeHealth {
-    async fn check(
-        &self,
-        request: tonic::Request<HealthCheckRequest>,
-    ) -> Result<tonic::Response<HealthCheckResponse>, Status> {
+    async fn check(&self, request: tonic::Request<HealthCheckRequest>) -> Replied<HealthCheckResponse> {
         check_name(&request)?;
         Ok(tonic::Response::new(response(status_of(&self.core))))
     }
@@ -76,10 +74,7 @@ impl Health for NodeHealth {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
     /// The health now, and each time that it changes, until the node ends.
-    async fn watch(
-        &self,
-        request: tonic::Request<HealthCheckRequest>,
-    ) -> Result<tonic::Response<Self::WatchStream>, Status> {
+    async fn watch(&self, request: tonic::Request<HealthCheckRequest>) -> Replied<Self::WatchStream> {
         check_name(&request)?;
         let core = self.core.clone();
         let watched = stream::unfold(None, move |last| {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceResponse;
-use tonic::Status;
 use tonic::server::UnaryService;
 
 use super::codec;
+use super::status::Replied;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::otlp;
@@ -32,7 +32,7 @@ struct Export {
 
 impl UnaryService<Bytes> for Export {
     type Response = ExportMetricsServiceResponse;
-    type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<Self::Response>, Status>>>>;
+    type Future = Pin<Box<dyn Future<Output = Replied<Self::Response>>>>;
 
     fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
         let caller = self.caller.clone();

@@ -19,7 +19,7 @@ use tonic::server::UnaryService;
 use super::codec::raw;
 use super::ingest::messages::{Encoding, MessageBounds, Messages, StreamMessage};
 use super::one_message::Received;
-use super::status::{of_rejection, passing};
+use super::status::{Replied, of_rejection, passing};
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::answer::{NEW_SERIES_RETRY, WriteReport};
@@ -63,7 +63,7 @@ struct RemoteWrite {
 
 impl UnaryService<Bytes> for RemoteWrite {
     type Response = WriteResponse;
-    type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<WriteResponse>, Status>>>>;
+    type Future = Pin<Box<dyn Future<Output = Replied<WriteResponse>>>>;
 
     fn call(&mut self, _empty: tonic::Request<Bytes>) -> Self::Future {
         let (caller, messages) = (self.caller.clone(), self.messages.take());
@@ -123,8 +123,7 @@ fn tell(report: &WriteReport) -> Result<(), Status> {
         return Ok(());
     }
     if report.lacks_room() {
-        let retry_after = Duration::from_secs(NEW_SERIES_RETRY.seconds.into());
-        return Err(passing(Cause::Overloaded, &report.text(), retry_after));
+        return Err(passing(Cause::Overloaded, &report.text(), NEW_SERIES_RETRY));
     }
     Err(Cause::Exists.status(report.text()))
 }

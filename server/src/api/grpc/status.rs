@@ -24,12 +24,13 @@ const RETRY_AFTER: &str = "retry-after-ms";
 /// Room for definitions comes back when other streams end.
 const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
 
+/// What a method answers.
+pub(in crate::api) type Replied<T> = Result<tonic::Response<T>, Status>;
+
 /// A request that was refused as a whole.
 pub(crate) fn of_rejection(rejection: &Rejection) -> Status {
     match rejection.retry_after() {
-        Some(retry) => {
-            passing(rejection.cause(), &rejection.to_string(), Duration::from_secs(retry.seconds.into()))
-        }
+        Some(after) => passing(rejection.cause(), &rejection.to_string(), after),
         None => rejection.cause().status(rejection.to_string()),
     }
 }

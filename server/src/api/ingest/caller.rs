@@ -80,22 +80,7 @@ impl Caller {
             Rejection::Overloaded | Rejection::NoRoom => counts.writes_overloaded += 1,
             Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
             Rejection::NotReady(_) => counts.writes_not_durable += 1,
-            Rejection::Method
-            | Rejection::Header(_)
-            | Rejection::ContentType(_)
-            | Rejection::ContentEncoding(_)
-            | Rejection::NotGzip(_)
-            | Rejection::NotText(_)
-            | Rejection::Parameter(_)
-            | Rejection::BodyTooLarge { .. }
-            | Rejection::TakesTooMuch { .. }
-            | Rejection::BodyTimedOut(_)
-            | Rejection::BodyBrokeOff(_)
-            | Rejection::Snappy(_)
-            | Rejection::Gzip(_)
-            | Rejection::Malformed(_)
-            | Rejection::Message(_)
-            | Rejection::OtherTenant { .. } => counts.writes_malformed += 1,
+            _of_its_sender => counts.writes_malformed += 1,
         });
     }
 }

@@ -7,6 +7,7 @@ use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 use crate::api::core::Core;
 use crate::api::http::request_body::BodyError;
 use crate::api::query::range_blocks::WritingFault;
+use crate::api::response::NodeResponse;
 use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{BudgetExceeded, DeletionFault, EvaluationError, TooManyReads};
@@ -185,6 +186,9 @@ impl From<EvaluationError> for ReadFault {
         }
     }
 }
+
+/// What a read answers over HTTP, or why it can't.
+pub(crate) type ReadAnswer = Result<NodeResponse, ReadFault>;
 
 impl ReadFault {
     /// What its caller can do about it.

@@ -40,6 +40,13 @@ pub fn method_not_allowed(allowed: &'static str) -> NodeResponse {
     response
 }
 
+/// What has been done, and there is nothing to say of it.
+pub(crate) fn no_content() -> NodeResponse {
+    let mut response = Response::new(String::new().into());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// What answers HEAD: the same head, which says how long the body would be, and none.
 pub(crate) fn without_body(mut response: NodeResponse) -> NodeResponse {
     if let Some(bytes) = response.body().size_hint().exact() {

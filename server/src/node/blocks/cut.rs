@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Keeper, StepFault};
 use crate::api::query::range_blocks::{
     BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, random, write_ranges,
 };
-use crate::blocks::{Blocks, CutOf, Range};
+use crate::blocks::{Blocks, Range};
 use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{Asker, ReadInFlight};
 use silverback_block::{BlockWriter, Cut, FinishedBlock, Origin, Ulid, WriteError, WriterMemory};
@@ -137,25 +138,25 @@ impl Keeper {
         let write = move |orders| write(&place, orders);
         let written = write_ranges(reader, read, what, &self.blocks.thread, write).await;
         let took_us = began.elapsed().as_micros() as u64;
-        self.blocks.counts.note_time(took_us);
+        self.blocks.counts.cut_us.fetch_add(took_us, Ordering::Relaxed);
         let Some(FinishedBlock { meta, bytes }) = written? else { return Ok(false) };
         let (stats, took_ms) = (meta.stats, took_us / 1000);
         let (series, samples) = (stats.num_series, stats.num_samples);
-        let of = match part {
+        let counts = &self.blocks.counts;
+        let words = match part {
             Part::First => {
-                tracing::info!(%ulid, series, samples, bytes, took_ms, "a range of two hours was cut to a block");
-                CutOf::Range
+                counts.cut_end_ms.fetch_max(range.end_ms(), Ordering::Relaxed);
+                "a range of two hours was cut to a block"
             }
-            Part::SoFar => {
-                tracing::info!(%ulid, series, samples, bytes, took_ms, "a range that isn't over was cut to a block");
-                CutOf::SoFar
-            }
+            Part::SoFar => "a range that isn't over was cut to a block",
             Part::Again | Part::Late => {
-                tracing::info!(%ulid, series, samples, bytes, took_ms, "samples that came late were cut to a block");
-                CutOf::Late
+                counts.late.fetch_add(1, Ordering::Relaxed);
+                "samples that came late were cut to a block"
             }
         };
-        self.blocks.counts.note_cut(of, range.end_ms(), bytes);
+        tracing::info!(%ulid, series, samples, bytes, took_ms, "{words}");
+        counts.cut.fetch_add(1, Ordering::Relaxed);
+        counts.cut_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.blocks.changed.tell();
         Ok(true)
     }

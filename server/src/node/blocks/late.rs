@@ -7,6 +7,7 @@
 //! block.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::cut::{Part, Uncut};
@@ -109,7 +110,7 @@ impl Keeper {
 
     /// Writes what came late of the first range of which it can be written.
     pub(super) async fn cut_late(&mut self, memory: &Memory, ranges: &[Range]) -> Result<Step, StepFault> {
-        self.blocks.counts.note_late_ranges(ranges.len() as u64);
+        self.blocks.counts.late_ranges.store(ranges.len() as u64, Ordering::Relaxed);
         let is_urgent_due = self.late.looked.elapsed() >= URGENT_INTERVAL;
         let before_ms = match (self.late.is_due, is_urgent_due) {
             (true, _) => i64::MAX,

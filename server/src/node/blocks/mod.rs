@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
@@ -157,7 +158,7 @@ impl Keeper {
                 }
                 Err(_ending) if self.reader.shutdown.is_requested() => break,
                 Err(fault) => {
-                    self.blocks.counts.note_failure();
+                    self.blocks.counts.failed.fetch_add(1, Ordering::Relaxed);
                     self.blocks.held_back.note(Progress::Fails);
                     self.retry.failed(&fault)
                 }
@@ -173,8 +174,8 @@ impl Keeper {
         let ranges: Vec<_> =
             due(&self.schedule, memory.now_ms, memory.range_ms, memory.from_ms, &done).collect();
         let late = self.late_ranges(&memory);
-        self.blocks.counts.note_due(ranges.len() as u64);
-        self.blocks.counts.note_on_disk(self.listed.on_disk());
+        self.blocks.counts.due.store(ranges.len() as u64, Ordering::Relaxed);
+        self.listed.note_in(&self.blocks.counts);
         self.release(&memory, &ranges, &late);
         let cut = self.cut_one(ranges, &memory, &late).await;
         // Whatever became of that: a full disk gets no emptier by waiting.
@@ -193,7 +194,8 @@ impl Keeper {
         let kept_from_ms = self.blocks.held_back.released_ms().max(oldest_ms);
         let wait_ms = memory.horizon_ms.saturating_sub(kept_from_ms);
         let waits_long = wait_ms > USUAL_WAIT_MS_MAX;
-        self.blocks.counts.note_wait(if waits_long { wait_ms as u64 } else { 0 });
+        let told_ms = if waits_long { wait_ms as u64 } else { 0 };
+        self.blocks.counts.wait_ms.store(told_ms, Ordering::Relaxed);
         match (waits_long, std::mem::replace(&mut self.waits_long, waits_long)) {
             (true, false) => tracing::warn!(
                 waits_s = wait_ms / 1000,
@@ -279,7 +281,7 @@ impl Keeper {
         let cut = self.own_blocks().filter(|(_, block)| !block.is_late).map(|(range, _)| range);
         let done: BTreeSet<Range> = cut.chain(self.empty.iter().copied()).collect();
         if let Some(newest) = done.last() {
-            self.blocks.counts.note_cut_end(newest.end_ms());
+            self.blocks.counts.cut_end_ms.fetch_max(newest.end_ms(), Ordering::Relaxed);
         }
         done
     }
@@ -307,7 +309,7 @@ impl Keeper {
         let delete = move || {
             for ulid in doomed(&there, &kept, |ulid| blocks.may_go(ulid)) {
                 blocks.dir.delete(ulid).map_err(|error| StepFault::Deletion(ulid, error))?;
-                blocks.counts.note_deleted();
+                blocks.counts.deleted.fetch_add(1, Ordering::Relaxed);
                 blocks.changed.tell();
                 tracing::info!(%ulid, "a block was deleted: it was older than --blocks-retention, or the oldest of more than --blocks-retention-size");
             }

@@ -115,7 +115,7 @@ mod tests {
     use std::task::Context;
 
     use super::*;
-    use silverback_host::waiters::counted::check_one_waker_is_kept;
+    use silverback_test_support::waking::check_one_waker_is_kept;
 
     #[test]
     fn a_worker_that_is_polled_gives_a_sign_and_one_that_is_not_gives_none() {

@@ -14,18 +14,13 @@ pub struct Pulses {
 }
 
 /// A shard that gives no sign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("shard {shard} has not answered for {} s", time.as_secs())]
 pub struct Silent {
     /// Its number.
     pub shard: usize,
     /// For how long.
     pub time: Duration,
-}
-
-impl std::fmt::Display for Silent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "shard {} has not answered for {} s", self.shard, self.time.as_secs())
-    }
 }
 
 impl Pulses {

@@ -99,7 +99,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_host::waiters::counted::{check_is_woken, check_one_waker_is_kept};
+    use silverback_test_support::waking::{check_is_woken, check_one_waker_is_kept};
 
     #[test]
     fn who_needs_the_segment_is_woken_when_it_is_made() {

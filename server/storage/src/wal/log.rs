@@ -348,8 +348,8 @@ impl Log for DiskLog {
 mod tests {
     use super::*;
     use crate::wal::Journal;
-    use silverback_host::waiters::counted::{check_is_woken, check_one_waker_is_kept};
     use silverback_model::{Sample, SeriesRef};
+    use silverback_test_support::waking::{check_is_woken, check_one_waker_is_kept};
 
     #[test]
     fn who_waits_for_a_disk_that_hangs_is_kept_once_however_often_it_is_woken() {

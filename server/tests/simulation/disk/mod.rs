@@ -188,7 +188,11 @@ impl SimDisk {
         let failed = result.as_ref().err();
         let outcome = failed.map_or_else(|| "done".to_owned(), ToString::to_string);
         let numbers = [state.steps, u64::from(failed.is_some())];
-        state.trace.event("disk", numbers, format_args!("{} {operation} {path}: {outcome}", state.steps));
+        state.trace.event(
+            "disk",
+            numbers,
+            format_args!("{} {} {path}: {outcome}", state.steps, operation.as_str()),
+        );
         result
     }
 

@@ -8,7 +8,7 @@ use super::pieces::{self, Piece};
 use super::report::{End, ImportReport};
 use super::sources::{FoundBlock, Tsdb};
 use super::state::{BlockState, NOTE_INTERVAL, State};
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::figures::grouped;
 use crate::filter::Filter;
 use crate::interrupt::Interrupt;
@@ -27,7 +27,7 @@ pub async fn import(
     state: State,
     sending: Sending,
     interrupt: Interrupt,
-) -> Result<ImportReport, Failure> {
+) -> Done<ImportReport> {
     let mut import = Import {
         filter,
         state,
@@ -61,7 +61,7 @@ struct Import {
 }
 
 impl Import {
-    async fn all(&mut self, tsdb: &Tsdb, head: Option<Head>) -> Result<(), Failure> {
+    async fn all(&mut self, tsdb: &Tsdb, head: Option<Head>) -> Done {
         for block in &tsdb.blocks {
             self.block(block).await?;
             self.series_before += block.meta.stats.num_series;
@@ -76,7 +76,7 @@ impl Import {
     }
 
     /// How far it is isn't noted: it goes on growing, and samples that are sent again are accepted.
-    async fn head(&mut self, files: &HeadFiles, head: Head) -> Result<(), Failure> {
+    async fn head(&mut self, files: &HeadFiles, head: Head) -> Done {
         self.report.found_head(files);
         if files.segments.is_empty() {
             return Ok(());
@@ -85,7 +85,7 @@ impl Import {
         self.take_all(pieces, None, &mut BlockState::default()).await.map(drop)
     }
 
-    async fn block(&mut self, block: &FoundBlock) -> Result<(), Failure> {
+    async fn block(&mut self, block: &FoundBlock) -> Done {
         let name = block.meta.ulid.as_str();
         let mut done = self.state.of(name);
         if done.is_whole {
@@ -108,7 +108,7 @@ impl Import {
         mut pieces: mpsc::Receiver<Result<Piece, BlockFault>>,
         block: Option<&str>,
         done: &mut BlockState,
-    ) -> Result<bool, Failure> {
+    ) -> Done<bool> {
         loop {
             let piece = tokio::select! {
                 piece = pieces.recv() => piece,
@@ -133,12 +133,7 @@ impl Import {
     }
 
     /// A piece of a block, or of the head.
-    async fn take(
-        &mut self,
-        piece: Piece,
-        block: Option<&str>,
-        done: &mut BlockState,
-    ) -> Result<(), Failure> {
+    async fn take(&mut self, piece: Piece, block: Option<&str>, done: &mut BlockState) -> Done {
         match piece {
             Piece::Samples(labels, samples) => {
                 let first_ms = samples.first().map(|(at_ms, _)| *at_ms);
@@ -181,7 +176,7 @@ impl Import {
     }
 
     /// Waits for the node to have what was sent, and notes it.
-    async fn note(&mut self, block: &str, done: BlockState) -> Result<(), Failure> {
+    async fn note(&mut self, block: &str, done: BlockState) -> Done {
         self.sending.flush().await?;
         self.noted = Instant::now();
         self.state.note(block, done)

@@ -15,7 +15,7 @@ use clap::Args;
 use silverback_client::{RefusalReason, Selector};
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, Failure, output};
 use crate::figures::counted;
 use crate::filter::Filter;
 use crate::formats::Format;
@@ -84,7 +84,7 @@ impl ImportArgs {
         format!("{selector} from {} to {}", time(self.min_time), time(self.max_time))
     }
 
-    fn open_state(&self, connection: &ConnectionArgs) -> Result<State, Failure> {
+    fn open_state(&self, connection: &ConnectionArgs) -> Done<State> {
         State::open(&self.state_path(), &connection.address, &self.scope())
     }
 
@@ -100,11 +100,7 @@ impl ImportArgs {
 }
 
 /// Imports until the end, Ctrl-C or a failure.
-pub async fn run(
-    arguments: ImportArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
+pub async fn run(arguments: ImportArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let filter = Filter::new(arguments.selector.as_ref(), arguments.range_ms())?;
     match sources::find(&arguments.path)? {
         Source::Tsdb(tsdb) => {
@@ -126,7 +122,7 @@ pub async fn run(
 }
 
 /// Looks through the head, if there is one. A large log takes a while.
-async fn survey(tsdb: &Tsdb) -> Result<Option<Head>, Failure> {
+async fn survey(tsdb: &Tsdb) -> Done<Option<Head>> {
     let Some(files) = tsdb.head.clone() else { return Ok(None) };
     let blocks_end_ms = tsdb.blocks_end_ms();
     Ok(Some(tokio::task::spawn_blocking(move || Head::survey(&files, blocks_end_ms)).await?))
@@ -138,7 +134,7 @@ async fn import_text(
     filter: Filter,
     connection: &ConnectionArgs,
     interrupt: Interrupt,
-) -> Result<(), Failure> {
+) -> Done {
     let mut input = Input::open(Some(path), arguments.format)?;
     // A pipe can't be read again from any place.
     let mut state = input.size.map(|_| arguments.open_state(connection)).transpose()?;

@@ -7,7 +7,7 @@ use indicatif::BinaryBytes;
 use silverback_client::RefusalReason;
 
 use super::head::{HeadCounts, HeadFiles};
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::figures::counted;
 use crate::sending::SendReport;
 use crate::time_text::format_rfc3339;
@@ -95,7 +95,7 @@ impl ImportReport {
     }
 
     /// A failure unless everything is written.
-    pub fn verdict(&self) -> Result<(), Failure> {
+    pub fn verdict(&self) -> Done {
         let is_sound = self.faults() == 0 && self.series_bad == 0;
         let is_unread = self.head.unknown_records > 0
             || self.head.histograms_too_large > 0

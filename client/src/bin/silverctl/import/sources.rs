@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::head::HeadFiles;
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done};
 use silverback_block::Meta;
 
 /// What a path leads to.
@@ -43,7 +43,7 @@ pub struct FoundBlock {
 }
 
 /// Looks at a path.
-pub fn find(path: &Path) -> Result<Source, Failure> {
+pub fn find(path: &Path) -> Done<Source> {
     let metadata = std::fs::metadata(path).context(|| format!("can't open {}", path.display()))?;
     if !metadata.is_dir() {
         return Ok(Source::Text(path.to_owned()));
@@ -68,14 +68,14 @@ fn is_block(dir: &Path) -> bool {
     dir.join("meta.json").is_file() && dir.join("index").is_file()
 }
 
-fn blocks_in(dir: &Path) -> Result<Vec<FoundBlock>, Failure> {
+fn blocks_in(dir: &Path) -> Done<Vec<FoundBlock>> {
     let list = || std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect();
     let listed: std::io::Result<Vec<PathBuf>> = list();
     let paths = listed.context(|| format!("can't list {}", dir.display()))?;
     paths.into_iter().filter(|path| is_block(path)).map(found).collect()
 }
 
-fn found(dir: PathBuf) -> Result<FoundBlock, Failure> {
+fn found(dir: PathBuf) -> Done<FoundBlock> {
     let meta = Meta::read(&dir)?;
     Ok(FoundBlock { dir, meta })
 }

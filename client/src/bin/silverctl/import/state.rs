@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done, Failure};
 use crate::write::Place;
 
 /// What was sent is flushed and noted so often.
@@ -51,7 +51,7 @@ pub struct BlockState {
 impl State {
     /// Reads the file, or begins without one. One of another import is refused: it would leave
     /// out what this one is to import.
-    pub fn open(path: &Path, address: &str, scope: &str) -> Result<Self, Failure> {
+    pub fn open(path: &Path, address: &str, scope: &str) -> Done<Self> {
         let (address, scope) = (address.to_owned(), scope.to_owned());
         let fresh = Content { address, scope, blocks: BTreeMap::new(), text: None };
         let content = match std::fs::read(path) {
@@ -85,7 +85,7 @@ impl State {
     }
 
     /// Notes how far a block is. Call it once its samples are acknowledged, not before.
-    pub fn note(&mut self, block: &str, state: BlockState) -> Result<(), Failure> {
+    pub fn note(&mut self, block: &str, state: BlockState) -> Done {
         match self.content.blocks.insert(block.to_owned(), state) == Some(state) {
             true => Ok(()),
             false => self.keep(),
@@ -98,14 +98,14 @@ impl State {
     }
 
     /// Notes how far a text is. Call it once the samples before are acknowledged, not before.
-    pub fn note_text(&mut self, place: Place) -> Result<(), Failure> {
+    pub fn note_text(&mut self, place: Place) -> Done {
         match self.content.text.replace(place) == Some(place) {
             true => Ok(()),
             false => self.keep(),
         }
     }
 
-    fn keep(&self) -> Result<(), Failure> {
+    fn keep(&self) -> Done {
         self.save().context(|| {
             format!("can't write {}, where it is noted how far the import is", self.path.display())
         })

@@ -8,7 +8,7 @@ use silverback_load::fleet::{Fleet, target_labels, target_number};
 use super::feed::AHEAD_OF_CLOCK_MS_MAX;
 use super::options::Plan;
 use crate::connection::ConnectionArgs;
-use crate::failure::Failure;
+use crate::failure::Done;
 use crate::time_text::{format_rfc3339, now_ms};
 
 /// How exactly the series' end is looked for.
@@ -20,10 +20,7 @@ const TELLING: [&str; 3] = ["env", "instance", "job"];
 
 /// Moves the plan's start behind the newest sample that the node has of the fleet's series, where that is later.
 /// What there is to say about it is returned.
-pub async fn after_what_is_there(
-    plan: &mut Plan,
-    connection: &ConnectionArgs,
-) -> Result<Option<String>, Failure> {
+pub async fn after_what_is_there(plan: &mut Plan, connection: &ConnectionArgs) -> Done<Option<String>> {
     let reader = connection.connect().await?.reader();
     let series = FleetSeries::new(plan)?;
     let Some(end_ms) = series.end_ms(&reader, plan.start_ms).await? else { return Ok(None) };
@@ -54,7 +51,7 @@ struct FleetSeries {
 }
 
 impl FleetSeries {
-    fn new(plan: &Plan) -> Result<Self, Failure> {
+    fn new(plan: &Plan) -> Done<Self> {
         let fleet = plan.fleet()?;
         let own = &fleet.options().labels;
         let is_free = |name: &str| TELLING.contains(&name) && own.iter().all(|(own, _)| own != name);
@@ -66,7 +63,7 @@ impl FleetSeries {
     }
 
     /// A time behind all samples that the node has from `from_ms` on, by a second at most. None if there are none.
-    async fn end_ms(&self, reader: &Reader, from_ms: i64) -> Result<Option<i64>, Failure> {
+    async fn end_ms(&self, reader: &Reader, from_ms: i64) -> Done<Option<i64>> {
         if !self.reach(reader, from_ms).await? {
             return Ok(None);
         }
@@ -83,7 +80,7 @@ impl FleetSeries {
     }
 
     /// Whether any of them has a sample at that time or later. Not more is read than tells it.
-    async fn reach(&self, reader: &Reader, at_ms: i64) -> Result<bool, Failure> {
+    async fn reach(&self, reader: &Reader, at_ms: i64) -> Done<bool> {
         let mut found = reader.series(&self.matchers, Some(at_ms..=i64::MAX)).await?;
         while let Some(labels) = found.try_next().await? {
             if self.has(&labels) {

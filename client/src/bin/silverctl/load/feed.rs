@@ -14,7 +14,7 @@ use silverback_load::scrapes::{DefineSeries, Scrapes};
 use tokio::sync::mpsc;
 
 use super::options::Plan;
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::time_text::now_ms;
 
 /// Samples that lie encoded ahead, of all connections: about 30 bytes each.
@@ -72,7 +72,7 @@ pub struct Source {
 
 impl Source {
     /// The plan's.
-    pub fn new(plan: &Plan) -> Result<Self, Failure> {
+    pub fn new(plan: &Plan) -> Done<Self> {
         let requests_ahead = SAMPLES_AHEAD_MAX / plan.connections / plan.batch;
         let source = Self {
             fleet: Arc::new(plan.fleet()?),
@@ -86,9 +86,9 @@ impl Source {
     }
 
     /// Each connection's part of all samples.
-    pub fn parts(&self) -> Result<Vec<f64>, Failure> {
+    pub fn parts(&self) -> Done<Vec<f64>> {
         let samples = |connection| Ok(self.scrapes(connection)?.samples_per_round());
-        let samples: Vec<f64> = (0..self.connections).map(samples).collect::<Result<_, Failure>>()?;
+        let samples: Vec<f64> = (0..self.connections).map(samples).collect::<Done<_>>()?;
         let all: f64 = samples.iter().sum();
         Ok(samples.into_iter().map(|samples| samples / all).collect())
     }
@@ -99,13 +99,13 @@ impl Source {
     }
 
     /// What one connection has to send.
-    pub fn share(&self, connection: usize) -> Result<Share, Failure> {
+    pub fn share(&self, connection: usize) -> Done<Share> {
         let clock_reached = Arc::clone(&self.clock_reached);
         Ok(Share { scrapes: self.scrapes(connection)?, batch: self.batch, clock_reached })
     }
 
     /// The same as remote write bodies.
-    pub fn bodies(&self, connection: usize, version: RemoteWrite) -> Result<Feed, Failure> {
+    pub fn bodies(&self, connection: usize, version: RemoteWrite) -> Done<Feed> {
         let (share, (sender, feed)) = (self.share(connection)?, mpsc::channel(self.requests_ahead));
         let thread = thread::Builder::new().name("encode".to_owned()).stack_size(THREAD_STACK_BYTES);
         // It ends with the rounds, or once nobody takes what it makes.
@@ -113,7 +113,7 @@ impl Source {
         Ok(feed)
     }
 
-    fn scrapes(&self, connection: usize) -> Result<Scrapes, Failure> {
+    fn scrapes(&self, connection: usize) -> Done<Scrapes> {
         Ok(Scrapes::new(Arc::clone(&self.fleet), connection, self.connections)?)
     }
 }

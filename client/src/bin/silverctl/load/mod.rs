@@ -33,7 +33,7 @@ use self::compare::CompareArgs;
 use self::options::{LoadOptions, Plan, Protocol};
 use self::summary::Summary;
 use crate::connection::ConnectionArgs;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, Failure, output};
 use crate::interrupt::Interrupt;
 
 /// Send a fleet's samples and measure what becomes of them.
@@ -65,11 +65,7 @@ Examples:
   silverctl load --url http://127.0.0.1:9090/api/v1/write --protocol rw1 --churn 5% --skew 0.8";
 
 /// Runs a load, or compares two.
-pub async fn run(
-    arguments: LoadArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
+pub async fn run(arguments: LoadArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let options = match arguments {
         LoadArgs { command: Some(LoadCommand::Compare(compare)), .. } => return compare::run(&compare),
         LoadArgs { command: None, options } => options,
@@ -95,7 +91,7 @@ pub async fn run(
 }
 
 /// Tells, too, where that is. A receiver of remote write that can't be asked gets the samples as they are planned.
-async fn begin_where_series_end(plan: &mut Plan, connection: &ConnectionArgs) -> Result<(), Failure> {
+async fn begin_where_series_end(plan: &mut Plan, connection: &ConnectionArgs) -> Done {
     let words = match begin::after_what_is_there(plan, connection).await {
         Ok(words) => words,
         Err(Failure::Because(error)) if plan.protocol != Protocol::Grpc && error.is::<ReadError>() => {

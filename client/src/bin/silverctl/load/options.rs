@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use silverback_load::fleet::{Fleet, FleetOptions};
 
 use crate::connection::{ConnectionArgs, check_address};
-use crate::failure::Failure;
+use crate::failure::{Done, Failure};
 use crate::time_text::{TimeArg, now_ms, parse_duration, parse_time};
 
 /// Beyond this a thread for each connection is no good way to encode.
@@ -168,7 +168,7 @@ impl LoadOptions {
     }
 
     /// The plan, with what follows from other options filled in.
-    pub fn plan(&self, connection: &ConnectionArgs) -> Result<Plan, Failure> {
+    pub fn plan(&self, connection: &ConnectionArgs) -> Done<Plan> {
         self.check()?;
         self.check_receiver(connection)?;
         let duration = self.duration.unwrap_or(match self.rounds {
@@ -207,7 +207,7 @@ impl LoadOptions {
         Ok(plan)
     }
 
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Done {
         let wrong = |words: String| Err(Failure::Usage(words));
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return wrong(format!("--connections must be 1 to {CONNECTIONS_MAX}"));
@@ -233,7 +233,7 @@ impl LoadOptions {
         Ok(())
     }
 
-    fn check_receiver(&self, connection: &ConnectionArgs) -> Result<(), Failure> {
+    fn check_receiver(&self, connection: &ConnectionArgs) -> Done {
         let of_node = ("--address", &connection.address);
         let (option, address) = self.url.as_ref().map_or(of_node, |url| ("--url", url));
         check_address(option, address)?;
@@ -254,7 +254,7 @@ impl LoadOptions {
         }
     }
 
-    fn interval_ms(&self) -> Result<u32, Failure> {
+    fn interval_ms(&self) -> Done<u32> {
         let too_long = |_| Failure::Usage("--interval must be below 49 days".to_owned());
         u32::try_from(self.interval.as_millis()).map_err(too_long)
     }
@@ -269,7 +269,7 @@ fn round_samples(fleet: &Fleet) -> f64 {
 
 impl Plan {
     /// The fleet that is scraped.
-    pub fn fleet(&self) -> Result<Fleet, Failure> {
+    pub fn fleet(&self) -> Done<Fleet> {
         let options = FleetOptions {
             targets: self.targets,
             series_per_target: self.series_per_target,
@@ -333,7 +333,7 @@ pub(super) mod tests {
     }
 
     /// The plan of a command line.
-    pub(crate) fn plan(words: &[&str]) -> Result<Plan, Failure> {
+    pub(crate) fn plan(words: &[&str]) -> Done<Plan> {
         let line = Line::parse_from(["load"].iter().chain(words));
         line.options.plan(&line.connection)
     }

@@ -10,7 +10,7 @@ use super::backoff::Backoff;
 use super::event::{Counter, Event};
 use super::feed::{Feed, Ready};
 use super::turns::Turns;
-use crate::failure::Failure;
+use crate::failure::Done;
 
 /// A connection, and what it sends.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ enum Attempt {
 
 impl Posting {
     /// Sends until the feed or the run ends. Tells how many samples were due by then and not sent.
-    pub fn run(mut self) -> Result<u64, Failure> {
+    pub fn run(mut self) -> Done<u64> {
         while let Some(ready) = self.feed.blocking_recv().transpose()? {
             let Ok(intended) = self.turns.wait(ready.samples) else {
                 return Ok(self.turns.samples_overdue());

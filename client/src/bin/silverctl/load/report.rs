@@ -9,7 +9,7 @@ use silverback_load::figures::{Quantiles, ServerReport};
 
 use super::options::Plan;
 use super::tally::{Counted, Second, Totals};
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done};
 use silverback_load::machine::Machine;
 
 /// The shape's version.
@@ -86,13 +86,13 @@ impl LoadReport {
     }
 
     /// Writes it to a file.
-    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+    pub fn write(&self, path: &Path) -> Done {
         let json = serde_json::to_vec(self)?;
         fs::write(path, json).context(|| format!("can't write {}", path.display()))
     }
 
     /// Reads one.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Done<Self> {
         let json = fs::read(path).context(|| format!("can't read {}", path.display()))?;
         let report: Self =
             serde_json::from_slice(&json).context(|| format!("{} is no report of a load", path.display()))?;

@@ -21,7 +21,7 @@ use super::streaming::{Content, Streaming};
 use super::tally::Tally;
 use super::turns::{Stop, Turns};
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done, Failure};
 use crate::interrupt::Interrupt;
 use crate::time_text::now_ms;
 
@@ -46,7 +46,7 @@ pub async fn run(
     connection: &ConnectionArgs,
     pid: Option<i32>,
     interrupt: Interrupt,
-) -> Result<Ran, Failure> {
+) -> Done<Ran> {
     let server =
         pid.map(Process::open).transpose().context(|| "can't look at the server's process".to_owned())?;
     raise_file_limit()?;
@@ -85,7 +85,7 @@ enum Sender {
 }
 
 impl Sender {
-    fn run(self) -> Result<u64, Failure> {
+    fn run(self) -> Done<u64> {
         match self {
             Self::Posting(posting) => posting.run(),
             Self::Streaming(streaming) => streaming.run(),
@@ -100,7 +100,7 @@ enum Line {
 }
 
 impl Line {
-    async fn open(plan: &Plan, connection: &ConnectionArgs) -> Result<Self, Failure> {
+    async fn open(plan: &Plan, connection: &ConnectionArgs) -> Done<Self> {
         let posting = |version| {
             let opened = tokio::task::block_in_place(|| post_to(&plan.url, version, connection));
             Ok(Self::Posting(opened?, version))
@@ -113,14 +113,14 @@ impl Line {
     }
 }
 
-fn post_to(url: &str, version: RemoteWrite, connection: &ConnectionArgs) -> Result<Connection, Failure> {
+fn post_to(url: &str, version: RemoteWrite, connection: &ConnectionArgs) -> Done<Connection> {
     let cannot = || format!("can't connect to {url}");
     let endpoint = Endpoint::resolve(url, connection.ca_file.as_deref()).context(cannot)?;
     Connection::open(&endpoint, version, &headers(connection)?, connection.timeout).context(cannot)
 }
 
 /// The connection options' headers, as lines.
-fn headers(connection: &ConnectionArgs) -> Result<Vec<String>, Failure> {
+fn headers(connection: &ConnectionArgs) -> Done<Vec<String>> {
     let credentials = connection.credentials()?.authorization().map(|who| format!("Authorization: {who}"));
     let own = connection.headers.iter().map(|(name, value)| format!("{name}: {value}"));
     let lines: Vec<String> = own.chain(credentials).collect();
@@ -153,7 +153,7 @@ struct Ended {
 }
 
 impl Ended {
-    fn add(&mut self, result: Result<u64, Failure>) {
+    fn add(&mut self, result: Done<u64>) {
         self.senders += 1;
         match result {
             Ok(overdue) => self.samples_overdue += overdue,
@@ -164,7 +164,7 @@ impl Ended {
 
 impl Run {
     /// What this connection sends, and when.
-    fn sender(&self, line: Line, begin: Instant, place: usize, part: f64) -> Result<Sender, Failure> {
+    fn sender(&self, line: Line, begin: Instant, place: usize, part: f64) -> Done<Sender> {
         let turns = Turns::new(pace(&self.plan, begin, place, part), begin, self.stop.clone());
         let counter = self.counter.clone();
         Ok(match line {
@@ -182,7 +182,7 @@ impl Run {
         })
     }
 
-    async fn drive(mut self, senders: Vec<Sender>, begin: Instant) -> Result<Ran, Failure> {
+    async fn drive(mut self, senders: Vec<Sender>, begin: Instant) -> Done<Ran> {
         let count = senders.len();
         let results = start(senders)?;
         let (started_ms, cpu_before_s) = (now_ms(), own_cpu_s());
@@ -222,7 +222,7 @@ impl Run {
     /// Waits for the senders, and tells them when to end. Whether Ctrl-C did.
     async fn measure(
         &mut self,
-        mut results: mpsc::Receiver<Result<u64, Failure>>,
+        mut results: mpsc::Receiver<Done<u64>>,
         count: usize,
         begin: Instant,
         progress: &mut Progress,
@@ -264,7 +264,7 @@ fn seconds(from: Instant) -> tokio::time::Interval {
 }
 
 /// A thread for each sender: it blocks.
-fn start(senders: Vec<Sender>) -> Result<mpsc::Receiver<Result<u64, Failure>>, Failure> {
+fn start(senders: Vec<Sender>) -> Done<mpsc::Receiver<Result<u64, Failure>>> {
     let (done, results) = mpsc::channel(senders.len());
     for sender in senders {
         let done = done.clone();

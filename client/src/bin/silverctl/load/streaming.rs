@@ -18,7 +18,7 @@ use super::event::{Counter, Event};
 use super::feed::Share;
 use super::histograms::{Counting, HistogramPart};
 use super::turns::Turns;
-use crate::failure::Failure;
+use crate::failure::Done;
 
 /// Requests that one connection has in flight at most.
 const REQUESTS_IN_FLIGHT_MAX: usize = 16;
@@ -76,7 +76,7 @@ impl Streaming {
 
     /// Sends until the rounds or the run end. Tells how many samples were due by then and not sent.
     /// Blocks.
-    pub fn run(mut self) -> Result<u64, Failure> {
+    pub fn run(mut self) -> Done<u64> {
         let entered = self.runtime.clone();
         let _entered = entered.enter();
         let writer = self.client.writer_with(self.options.clone());
@@ -90,7 +90,7 @@ impl Streaming {
         Ok(overdue)
     }
 
-    fn send_all(&mut self, series: &mut Series) -> Result<u64, Failure> {
+    fn send_all(&mut self, series: &mut Series) -> Done<u64> {
         let mut samples = Vec::new();
         while self.content.share.next(&mut samples, series) {
             if let Some(error) = series.refused.take() {
@@ -131,7 +131,7 @@ impl Streaming {
         Ok(())
     }
 
-    fn renew_if_most_are_gone(&self, series: &mut Series) -> Result<(), Failure> {
+    fn renew_if_most_are_gone(&self, series: &mut Series) -> Done {
         if series.defined >= 2 * series.slots.len() + SERIES_GONE_MIN {
             let writer = self.client.writer_with(self.options.clone());
             let anew = Series::new(writer, self.content.histograms);
@@ -141,7 +141,7 @@ impl Streaming {
         Ok(())
     }
 
-    fn close(&self, writer: Writer) -> Result<(), Failure> {
+    fn close(&self, writer: Writer) -> Done {
         let closing = async { tokio::time::timeout(self.timeout, writer.close()).await };
         match self.runtime.block_on(closing) {
             Ok(Ok(_flushed)) => Ok(()),

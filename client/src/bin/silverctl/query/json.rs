@@ -10,10 +10,10 @@ use silverback_model::histogram::json::put_histogram;
 use silverback_model::printable::printable_json;
 
 use super::{Series, value_text};
-use crate::failure::Failure;
+use crate::failure::Done;
 
 /// Prints it.
-pub fn print(series: &Series, out: &mut impl Write) -> Result<(), Failure> {
+pub fn print(series: &Series, out: &mut impl Write) -> Done {
     let histogram = |(at_ms, histogram): &(i64, Histogram)| {
         RawValue::from_string(histogram_text(histogram)).map(|raw| (*at_ms, raw))
     };

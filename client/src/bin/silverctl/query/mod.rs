@@ -15,7 +15,7 @@ use silverback_client::Selector;
 use silverback_model::histogram::Histogram;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, output};
 use crate::figures::counted;
 use crate::label_set::LabelSet;
 use crate::shown::terminal_width;
@@ -89,7 +89,7 @@ pub struct Series {
 }
 
 /// Asks and prints.
-pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Result<(), Failure> {
+pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Done {
     let range_ms = arguments.range.resolve_ms()?;
     let reader = connection.connect().await?.reader();
     let mut printer = match arguments.output {
@@ -150,7 +150,7 @@ impl Printer {
         }
     }
 
-    fn take(&mut self, series: Series, out: &mut impl Write) -> Result<(), Failure> {
+    fn take(&mut self, series: Series, out: &mut impl Write) -> Done {
         match self {
             Self::Table { width } => Ok(columns::print(&series, *width, out)?),
             Self::Json => json::print(&series, out),
@@ -162,7 +162,7 @@ impl Printer {
         }
     }
 
-    fn finish(self, out: &mut impl Write) -> Result<(), Failure> {
+    fn finish(self, out: &mut impl Write) -> Done {
         match self {
             Self::Table { .. } | Self::Json => Ok(()),
             Self::Csv(mut rows) => rows.print_header(out),

@@ -6,7 +6,7 @@ use std::io::Write;
 use silverback_model::printable::printable;
 
 use super::{Series, value_text};
-use crate::failure::Failure;
+use crate::failure::Done;
 
 /// Rows of series that have no labels but these.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Rows {
     }
 
     /// Prints a series, and the header before the first.
-    pub fn print(&mut self, series: &Series, out: &mut impl Write) -> Result<(), Failure> {
+    pub fn print(&mut self, series: &Series, out: &mut impl Write) -> Done {
         self.print_header(out)?;
         let mut rows = csv::Writer::from_writer(out);
         let labels: Vec<_> = self.names.iter().map(|name| self.shown(series.labels.get(name))).collect();
@@ -52,7 +52,7 @@ impl Rows {
     }
 
     /// Prints the header, unless it stands there already.
-    pub fn print_header(&mut self, out: &mut impl Write) -> Result<(), Failure> {
+    pub fn print_header(&mut self, out: &mut impl Write) -> Done {
         if std::mem::replace(&mut self.is_headed, true) {
             return Ok(());
         }

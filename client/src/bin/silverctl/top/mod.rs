@@ -19,7 +19,7 @@ use self::look::Look;
 use self::rates::Rates;
 use self::screen::{Screen, View, Wish, wishes};
 use crate::connection::ConnectionArgs;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, Failure, output};
 use crate::interrupt::Interrupt;
 use crate::shown::terminal_width;
 use crate::table::Table;
@@ -46,11 +46,7 @@ pub struct TopArgs {
 }
 
 /// Looks once or until it is ended.
-pub async fn run(
-    arguments: &TopArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
+pub async fn run(arguments: &TopArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     if arguments.interval < INTERVAL_MIN {
         return Err(Failure::Usage(format!("--interval must be at least {INTERVAL_MIN:?}")));
     }
@@ -66,7 +62,7 @@ pub async fn run(
     live(arguments, &connection.address, admin, first, interrupt).await
 }
 
-async fn once(arguments: &TopArgs, address: &str, admin: &Admin) -> Result<(), Failure> {
+async fn once(arguments: &TopArgs, address: &str, admin: &Admin) -> Done {
     let older = Look::take(admin).await?;
     sleep(arguments.interval).await;
     let newer = Look::take(admin).await?;
@@ -90,7 +86,7 @@ async fn live(
     admin: Admin,
     first: Look,
     mut interrupt: Interrupt,
-) -> Result<(), Failure> {
+) -> Done {
     let mut screen = Screen::open()?;
     let (mut wishes, mut looks) = (wishes(), looks(admin, arguments.interval));
     let mut view = arguments.view(address, None, &first);

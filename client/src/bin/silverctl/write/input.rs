@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done};
 use crate::formats::{Entry, Format, Line, LineFault, Lines, Parser};
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -59,7 +59,7 @@ pub struct BadLine {
 
 impl Input {
     /// Opens a file; `-` or none is standard input.
-    pub fn open(path: Option<&Path>, format: Option<Format>) -> Result<Self, Failure> {
+    pub fn open(path: Option<&Path>, format: Option<Format>) -> Done<Self> {
         let parser = format.map(Parser::new);
         let (source, size): (Box<dyn Read + Send>, _) = match path {
             Some(path) if path != Path::new("-") => {
@@ -80,7 +80,7 @@ impl Input {
 
     /// Goes to a place where an earlier run ended. Tells whether these lines end there: else it is
     /// another text by now.
-    pub fn go_to(&mut self, place: Place) -> Result<bool, Failure> {
+    pub fn go_to(&mut self, place: Place) -> Done<bool> {
         while self.lines.number < place.lines {
             let line = self.lines.next_line().context(|| "can't read on".to_owned())?;
             match line {

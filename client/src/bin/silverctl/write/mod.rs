@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Failure, output};
+use crate::failure::{Done, output};
 use crate::filter::Filter;
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
@@ -49,11 +49,7 @@ pub struct WriteArgs {
 }
 
 /// Reads and writes until the end of the input, Ctrl-C or a failure.
-pub async fn run(
-    arguments: WriteArgs,
-    connection: &ConnectionArgs,
-    interrupt: Interrupt,
-) -> Result<(), Failure> {
+pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let input = Input::open(arguments.file.as_deref(), arguments.format)?;
     let client = connection.connect().await?;
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::input::Batch;
 use super::{BadLines, Input, Place};
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, Done, Failure};
 use crate::figures::{counted, grouped};
 use crate::filter::Filter;
 use crate::formats::{Entry, LineFault};
@@ -31,7 +31,7 @@ pub struct Course<'a> {
 }
 
 /// Notes how far a text is.
-pub type NotePlace<'a> = dyn FnMut(Place) -> Result<(), Failure> + 'a;
+pub type NotePlace<'a> = dyn FnMut(Place) -> Done + 'a;
 
 /// Sends what a text holds, until it ends, a bad line ends it, or Ctrl-C comes. What was read by
 /// then is written in any case.
@@ -40,7 +40,7 @@ pub async fn run(
     course: Course<'_>,
     sending: Sending,
     mut interrupt: Interrupt,
-) -> Result<LineReport, Failure> {
+) -> Done<LineReport> {
     let (began, report) = (Instant::now(), LineReport::default());
     let (under_way, answered) = (VecDeque::new(), Place::default());
     let mut pump = Pump { course, began, noted: began, sending, under_way, answered, report };
@@ -73,7 +73,7 @@ impl Pump<'_> {
         &mut self,
         batches: &mut mpsc::Receiver<io::Result<Batch>>,
         interrupt: &mut Interrupt,
-    ) -> Result<(), Failure> {
+    ) -> Done {
         while self.report.end == End::Input {
             let batch = tokio::select! {
                 batch = batches.recv() => batch,
@@ -88,7 +88,7 @@ impl Pump<'_> {
         Ok(())
     }
 
-    async fn take(&mut self, batch: Batch) -> Result<(), Failure> {
+    async fn take(&mut self, batch: Batch) -> Done {
         let first_fault = batch.faults.first().map(|fault| fault.line);
         for (line, entry) in &batch.entries {
             let is_behind_end =
@@ -147,7 +147,7 @@ impl Pump<'_> {
         self.sending.progress().tell(&words);
     }
 
-    async fn send(&mut self, entry: &Entry) -> Result<(), Failure> {
+    async fn send(&mut self, entry: &Entry) -> Done {
         if !self.course.filter.takes_series(|name| entry.labels.get(name)) {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Pump<'_> {
             .show(bytes, format!("{} samples, {}/s", grouped(samples), grouped(rate as u64)));
     }
 
-    async fn finish(mut self) -> Result<LineReport, Failure> {
+    async fn finish(mut self) -> Done<LineReport> {
         // Before it is closed, for a failure leaves nothing to ask.
         if let Err(failure) = self.sending.flush().await {
             self.tell_answered();
@@ -193,7 +193,7 @@ impl Pump<'_> {
 }
 
 impl Course<'_> {
-    fn note(&mut self, place: Place) -> Result<(), Failure> {
+    fn note(&mut self, place: Place) -> Done {
         match &mut self.note {
             Some((_, note)) => note(place),
             None => Ok(()),
@@ -235,7 +235,7 @@ impl LineReport {
     }
 
     /// A failure unless all that stood there is written.
-    pub fn verdict(&self) -> Result<(), Failure> {
+    pub fn verdict(&self) -> Done {
         let is_whole = self.bad_lines == 0 && !self.sent.has_refusals() && self.end == End::Input;
         if is_whole { Ok(()) } else { Err(Failure::Told) }
     }

@@ -18,6 +18,7 @@ use silverback_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::api::cell_mover::CellMover;
+use crate::api::grpc::status::Replied;
 use crate::api::response::cause::Cause;
 use crate::rebalance::Motion;
 use silverback_model::limits::CELL_COUNT;
@@ -36,51 +37,42 @@ pub(crate) struct NodeAdmin {
 
 #[tonic::async_trait]
 impl Admin for NodeAdmin {
-    async fn shards(&self, _request: Request<ShardsRequest>) -> Result<Response<ShardsResponse>, Status> {
+    async fn shards(&self, _request: Request<ShardsRequest>) -> Replied<ShardsResponse> {
         SendWrapper::new(look::shards(&self.mover)).await.map(Response::new)
     }
 
-    async fn cells(&self, request: Request<CellsRequest>) -> Result<Response<CellsResponse>, Status> {
+    async fn cells(&self, request: Request<CellsRequest>) -> Replied<CellsResponse> {
         let wanted = request.into_inner().shard.map(|shard| self.shard(shard)).transpose()?;
         SendWrapper::new(look::cells(&self.mover, wanted)).await.map(Response::new)
     }
 
-    async fn pin_cell(&self, request: Request<PinCellRequest>) -> Result<Response<PinCellResponse>, Status> {
+    async fn pin_cell(&self, request: Request<PinCellRequest>) -> Replied<PinCellResponse> {
         steer::check_access(&self.mover)?;
         steer::pin(&self.mover, cell(request.into_inner().cell)?);
         Ok(Response::new(PinCellResponse {}))
     }
 
-    async fn unpin_cell(
-        &self,
-        request: Request<UnpinCellRequest>,
-    ) -> Result<Response<UnpinCellResponse>, Status> {
+    async fn unpin_cell(&self, request: Request<UnpinCellRequest>) -> Replied<UnpinCellResponse> {
         steer::check_access(&self.mover)?;
         steer::unpin(&self.mover, cell(request.into_inner().cell)?);
         Ok(Response::new(UnpinCellResponse {}))
     }
 
-    async fn move_cell(
-        &self,
-        request: Request<MoveCellRequest>,
-    ) -> Result<Response<MoveCellResponse>, Status> {
+    async fn move_cell(&self, request: Request<MoveCellRequest>) -> Replied<MoveCellResponse> {
         steer::check_access(&self.mover)?;
         let request = request.into_inner();
         let (cell, to) = (cell(request.cell)?, self.shard(request.shard)?);
         SendWrapper::new(steer::move_cell(&self.mover, cell, to)).await.map(Response::new)
     }
 
-    async fn get_rebalance(
-        &self,
-        _request: Request<GetRebalanceRequest>,
-    ) -> Result<Response<GetRebalanceResponse>, Status> {
+    async fn get_rebalance(&self, _request: Request<GetRebalanceRequest>) -> Replied<GetRebalanceResponse> {
         Ok(Response::new(look::rebalance(&self.mover)))
     }
 
     async fn pause_rebalance(
         &self,
         _request: Request<PauseRebalanceRequest>,
-    ) -> Result<Response<PauseRebalanceResponse>, Status> {
+    ) -> Replied<PauseRebalanceResponse> {
         steer::check_access(&self.mover)?;
         steer::set_motion(&self.mover, Motion::Paused)?;
         Ok(Response::new(PauseRebalanceResponse {}))
@@ -89,25 +81,19 @@ impl Admin for NodeAdmin {
     async fn resume_rebalance(
         &self,
         _request: Request<ResumeRebalanceRequest>,
-    ) -> Result<Response<ResumeRebalanceResponse>, Status> {
+    ) -> Replied<ResumeRebalanceResponse> {
         steer::check_access(&self.mover)?;
         steer::set_motion(&self.mover, Motion::Running)?;
         Ok(Response::new(ResumeRebalanceResponse {}))
     }
 
-    async fn drain_shard(
-        &self,
-        request: Request<DrainShardRequest>,
-    ) -> Result<Response<DrainShardResponse>, Status> {
+    async fn drain_shard(&self, request: Request<DrainShardRequest>) -> Replied<DrainShardResponse> {
         steer::check_access(&self.mover)?;
         let shard = self.shard(request.into_inner().shard)?;
         steer::drain(&self.mover, shard).map(Response::new)
     }
 
-    async fn undrain_shard(
-        &self,
-        request: Request<UndrainShardRequest>,
-    ) -> Result<Response<UndrainShardResponse>, Status> {
+    async fn undrain_shard(&self, request: Request<UndrainShardRequest>) -> Replied<UndrainShardResponse> {
         steer::check_access(&self.mover)?;
         steer::undrain(&self.mover, self.shard(request.into_inner().shard)?);
         Ok(Response::new(UndrainShardResponse {}))
@@ -116,7 +102,7 @@ impl Admin for NodeAdmin {
     async fn write_checkpoint(
         &self,
         request: Request<WriteCheckpointRequest>,
-    ) -> Result<Response<WriteCheckpointResponse>, Status> {
+    ) -> Replied<WriteCheckpointResponse> {
         steer::check_access(&self.mover)?;
         let shard = self.shard(request.into_inner().shard)?;
         SendWrapper::new(steer::write_checkpoint(&self.mover, shard)).await.map(Response::new)

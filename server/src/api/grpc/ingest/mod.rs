@@ -36,7 +36,7 @@ use self::messages::{Encoding, MessageBounds, Messages, StreamMessage};
 use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
 use super::one_message::Received;
-use super::status::{of_fault, of_rejection};
+use super::status::{Replied, of_fault, of_rejection};
 use crate::api::core::Core;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
@@ -50,7 +50,7 @@ pub use self::intake::{MessageFault, deal_out};
 pub use self::routes::{Route, RouteState, Routes};
 pub use self::series::{DefinitionFault, StreamSeries};
 
-type LocalFuture<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Status>>>>;
+type LocalFuture<T> = Pin<Box<dyn Future<Output = Replied<T>>>>;
 
 /// Answers `Write`.
 pub async fn write<B>(caller: &Caller, request: Request<B>) -> Response<tonic::body::Body>

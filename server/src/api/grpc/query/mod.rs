@@ -14,9 +14,9 @@ use silverback_proto::v1::{
     SelectResponse, SeriesRequest, SeriesResponse,
 };
 use tonic::codec::CompressionEncoding;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
-use super::status;
+use super::status::{self, Replied};
 use super::stream::Answers;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::ReadFault;
@@ -45,7 +45,7 @@ impl NodeQuery {
     fn read<T>(
         &self,
         reading: impl Future<Output = Result<T, ReadFault>>,
-    ) -> SendWrapper<impl Future<Output = Result<Response<T>, Status>>> {
+    ) -> SendWrapper<impl Future<Output = Replied<T>>> {
         SendWrapper::new(counted(&self.reader, within(&self.reader, reading)))
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn within<T>(
 pub(super) async fn counted<T>(
     reader: &Reader,
     reading: impl Future<Output = Result<T, ReadFault>>,
-) -> Result<Response<T>, Status> {
+) -> Replied<T> {
     reader.count(|counts| counts.reads += 1);
     reading.await.map(Response::new).map_err(|fault| {
         reader.count(|counts| counts.reads_failed += 1);
@@ -76,7 +76,7 @@ pub(super) async fn counted<T>(
 }
 
 /// A message that is one answer, with its room: that is held until the answer is sent.
-pub(super) fn held<T>(read: Result<Response<(T, SharedReservation)>, Status>) -> Result<Response<T>, Status> {
+pub(super) fn held<T>(read: Replied<(T, SharedReservation)>) -> Replied<T> {
     read.map(|response| {
         let (message, room) = response.into_inner();
         let mut response = Response::new(message);
@@ -107,27 +107,21 @@ pub(super) async fn begin<M>(
 impl Query for NodeQuery {
     type SelectStream = Answers<SelectResponse>;
 
-    async fn select(&self, request: Request<SelectRequest>) -> Result<Response<Self::SelectStream>, Status> {
+    async fn select(&self, request: Request<SelectRequest>) -> Replied<Self::SelectStream> {
         self.read(select::answer(&self.reader, &self.asker, request.into_inner())).await
     }
 
     type SeriesStream = Answers<SeriesResponse>;
 
-    async fn series(&self, request: Request<SeriesRequest>) -> Result<Response<Self::SeriesStream>, Status> {
+    async fn series(&self, request: Request<SeriesRequest>) -> Replied<Self::SeriesStream> {
         self.read(series::answer(&self.reader, &self.asker, request.into_inner())).await
     }
 
-    async fn label_names(
-        &self,
-        request: Request<LabelNamesRequest>,
-    ) -> Result<Response<LabelNamesResponse>, Status> {
+    async fn label_names(&self, request: Request<LabelNamesRequest>) -> Replied<LabelNamesResponse> {
         held(self.read(labels::names(&self.reader, &self.asker, request.into_inner())).await)
     }
 
-    async fn label_values(
-        &self,
-        request: Request<LabelValuesRequest>,
-    ) -> Result<Response<LabelValuesResponse>, Status> {
+    async fn label_values(&self, request: Request<LabelValuesRequest>) -> Replied<LabelValuesResponse> {
         held(self.read(labels::values(&self.reader, &self.asker, request.into_inner())).await)
     }
 }

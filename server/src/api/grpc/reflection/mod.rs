@@ -18,6 +18,7 @@ use tonic_reflection::pb::v1::{
 };
 
 use self::index::Index;
+use super::status::Replied;
 use crate::api::response::cause::Cause;
 
 /// A question in bytes: a symbol's or a file's name. What has come of one counts nowhere.
@@ -45,7 +46,7 @@ impl ServerReflection for Reflection {
     async fn server_reflection_info(
         &self,
         request: tonic::Request<Streaming<ServerReflectionRequest>>,
-    ) -> Result<tonic::Response<Self::ServerReflectionInfoStream>, Status> {
+    ) -> Replied<Self::ServerReflectionInfoStream> {
         let answers = request.into_inner().map(|question| question.map(|asked| answer(Index::get(), asked)));
         Ok(tonic::Response::new(Box::pin(answers)))
     }

@@ -3,8 +3,8 @@
 
 use crate::api::response::cause::{for_influx_1, influx_2_word};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode};
-use serde::Serialize;
+use http::{Method, Request};
+use serde_json::json;
 use silverback_model::printable::Quoted;
 
 use super::extra_labels::ExtraLabels;
@@ -18,7 +18,7 @@ use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::WriteResponse;
 use crate::api::ingest::write_endpoint::{refuse, respond};
 use crate::api::query::http_api::params::Params;
-use crate::api::response::{NodeResponse, method_not_allowed, text};
+use crate::api::response::{NodeResponse, method_not_allowed, no_content};
 
 const JSON: &str = "application/json";
 
@@ -35,19 +35,6 @@ pub enum Dialect {
     V1,
     /// `/api/v2/write`
     V2,
-}
-
-/// An error of version 1.
-#[derive(Serialize)]
-struct ErrorV1<'a> {
-    error: &'a str,
-}
-
-/// An error of version 2.
-#[derive(Serialize)]
-struct ErrorV2<'a> {
-    code: &'static str,
-    message: &'a str,
 }
 
 /// Answers a write.
@@ -123,16 +110,12 @@ impl Dialect {
             return WriteResponse { status, headers, text };
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        let text = match self {
-            Self::V1 => json(&ErrorV1 { error: &text }),
-            Self::V2 => json(&ErrorV2 { code: influx_2_word(status), message: &text }),
+        let error = match self {
+            Self::V1 => json!({ "error": text }),
+            Self::V2 => json!({ "code": influx_2_word(status), "message": text }),
         };
-        WriteResponse { status, headers, text }
+        WriteResponse { status, headers, text: error.to_string() }
     }
-}
-
-fn json(error: &impl Serialize) -> String {
-    serde_json::to_string(error).expect("an error is made of texts")
 }
 
 /// Answers `/ping`: that somebody is here who speaks this.
@@ -140,8 +123,7 @@ pub fn ping(method: &Method) -> NodeResponse {
     if method != Method::GET && method != Method::HEAD {
         return method_not_allowed("GET, HEAD");
     }
-    let mut response = text(StatusCode::NO_CONTENT, "");
-    response.headers_mut().remove(CONTENT_TYPE);
+    let mut response = no_content();
     let version = HeaderName::from_static("x-influxdb-version");
     response.headers_mut().insert(version, HeaderValue::from_static(VERSION));
     response

@@ -59,10 +59,10 @@ impl Fault {
         }
     }
 
-    /// When to send the same again, in seconds, where that can help.
-    pub(crate) fn retry_after_s(&self) -> Option<u32> {
+    /// When to send the same again, where that can help.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Rejected(rejection) = self else { return None };
-        rejection.retry_after().map(|retry| retry.seconds)
+        rejection.retry_after()
     }
 
     /// How gRPC says it.
@@ -78,11 +78,7 @@ impl Fault {
 pub fn status_of(rejection: &Rejection) -> Status {
     match rejection.retry_after() {
         None => of_rejection(rejection),
-        Some(retry) => passing(
-            Cause::passing_for_otlp(),
-            &rejection.to_string(),
-            Duration::from_secs(retry.seconds.into()),
-        ),
+        Some(after) => passing(Cause::passing_for_otlp(), &rejection.to_string(), after),
     }
 }
 
@@ -94,13 +90,14 @@ mod tests {
     use super::*;
     use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 
-    fn check(fault: Fault, http: u16, retry_after_s: Option<u32>, grpc: Code) {
+    fn check(fault: Fault, http: u16, retry_after_s: Option<u64>, grpc: Code) {
         assert_eq!(fault.cause().http().as_u16(), http, "{fault}");
-        assert_eq!(fault.retry_after_s(), retry_after_s, "{fault}");
+        let retry_after = retry_after_s.map(Duration::from_secs);
+        assert_eq!(fault.retry_after(), retry_after, "{fault}");
         let status = fault.grpc_status();
         assert_eq!(status.code(), grpc, "{fault}");
-        let told_s = status.get_details_retry_info().and_then(|info| info.retry_delay);
-        assert_eq!(told_s, retry_after_s.map(|s| Duration::from_secs(s.into())), "{fault}");
+        let told = status.get_details_retry_info().and_then(|info| info.retry_delay);
+        assert_eq!(told, retry_after, "{fault}");
     }
 
     #[test]

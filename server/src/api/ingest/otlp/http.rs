@@ -142,8 +142,8 @@ fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     if *fault == Fault::Method {
         headers.insert(ALLOW, HeaderValue::from_static("POST"));
     }
-    if let Some(seconds) = fault.retry_after_s() {
-        headers.insert(RETRY_AFTER, seconds.into());
+    if let Some(after) = fault.retry_after() {
+        headers.insert(RETRY_AFTER, after.as_secs().into());
     }
     if matches!(fault, Fault::Rejected(rejection) if rejection.leaves_body_unread()) {
         close(&mut response);

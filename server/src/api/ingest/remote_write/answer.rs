@@ -1,12 +1,11 @@
 //! From what became of a request to what its sender is told: status, headers, words. Exact: a
 //! request of which anything wasn't stored is never answered with success.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use super::{
-    Tally, Version,
-    rejection::{Rejection, RetryAfter},
-};
+use super::{Tally, Version, rejection::Rejection};
 use crate::api::response::cause::Cause;
 use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
 use silverback_storage::message::{Examples, ExemplarOutcome, RefusedRef, WriteAck};
@@ -18,7 +17,7 @@ const EXEMPLARS_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remo
 
 /// Room for new series comes back when old ones have ended. Known series go on, so that the rest of
 /// the request must not be sent again for the new ones: the hint is for when these may be tried again.
-pub(in crate::api) const NEW_SERIES_RETRY: RetryAfter = RetryAfter { seconds: 30 };
+pub(in crate::api) const NEW_SERIES_RETRY: Duration = Duration::from_secs(30);
 
 /// What became of the samples of a request that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -84,8 +83,8 @@ impl WriteResponse {
         if rejection.cause() == Cause::Method {
             answer.headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
         }
-        if let Some(retry) = rejection.retry_after() {
-            answer = answer.with_retry(retry);
+        if let Some(after) = rejection.retry_after() {
+            answer = answer.with_retry(after);
         }
         if let Some(version) = version {
             answer.tell_written(version, &WriteReport::default());
@@ -101,8 +100,8 @@ impl WriteResponse {
         Self { status, headers, text }
     }
 
-    fn with_retry(mut self, retry: RetryAfter) -> Self {
-        self.headers.insert(header::RETRY_AFTER, retry.seconds.into());
+    fn with_retry(mut self, after: Duration) -> Self {
+        self.headers.insert(header::RETRY_AFTER, after.as_secs().into());
         self
     }
 

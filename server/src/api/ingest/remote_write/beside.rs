@@ -49,21 +49,9 @@ pub(super) struct Beside<'a, S> {
     pub(super) sink: &'a mut S,
 }
 
-/// An exemplar that can't be kept; or an error of the wire, which is one more reason.
-enum Bad {
-    Refused(ExemplarRefused),
-    Wire,
-}
-
-impl From<ExemplarRefused> for Bad {
-    fn from(reason: ExemplarRefused) -> Self {
-        Self::Refused(reason)
-    }
-}
-
-impl From<MalformedBody> for Bad {
+impl From<MalformedBody> for ExemplarRefused {
     fn from(_: MalformedBody) -> Self {
-        Self::Wire
+        Self::Malformed
     }
 }
 
@@ -87,8 +75,7 @@ impl<S: SeriesSink> Beside<'_, S> {
             self.tally.exemplars += 1;
             match self.exemplar(message, id, texts) {
                 Ok(exemplar) => self.sink.exemplar(exemplar),
-                Err(Bad::Refused(reason)) => self.tally.exemplars_refused.add(reason, 1),
-                Err(Bad::Wire) => self.tally.exemplars_refused.add(ExemplarRefused::Malformed, 1),
+                Err(reason) => self.tally.exemplars_refused.add(reason, 1),
             }
         }
         Ok(())
@@ -99,9 +86,9 @@ impl<S: SeriesSink> Beside<'_, S> {
         mut message: Reader<'b>,
         series: SeriesId,
         texts: TextsOf<'b>,
-    ) -> Result<PartExemplar, Bad> {
+    ) -> Result<PartExemplar, ExemplarRefused> {
         if self.tally.exemplars > REQUEST_EXEMPLARS_MAX {
-            return Err(ExemplarRefused::TooMany.into());
+            return Err(ExemplarRefused::TooMany);
         }
         let (mut value, mut timestamp_ms) = (0.0, 0);
         let mut labels = ExemplarLabels::default();
@@ -124,7 +111,7 @@ impl<S: SeriesSink> Beside<'_, S> {
             }
         }
         if refs.name.is_some() {
-            return Err(ExemplarRefused::BadLabels.into());
+            return Err(ExemplarRefused::BadLabels);
         }
         let begin = self.scratch.len();
         labels.put_canonical(self.scratch)?;
@@ -201,7 +188,7 @@ impl<S: SeriesSink> Beside<'_, S> {
 }
 
 /// A label's name and value, as remote write 1 has them.
-fn push_label<'b>(mut label: Reader<'b>, labels: &mut ExemplarLabels<'b>) -> Result<(), Bad> {
+fn push_label<'b>(mut label: Reader<'b>, labels: &mut ExemplarLabels<'b>) -> Result<(), ExemplarRefused> {
     let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);
     while !label.is_empty() {
         match label.tag()? {
@@ -210,7 +197,7 @@ fn push_label<'b>(mut label: Reader<'b>, labels: &mut ExemplarLabels<'b>) -> Res
             other => label.skip(other)?,
         }
     }
-    Ok(labels.push(name, value)?)
+    labels.push(name, value)
 }
 
 fn take_text<'b>(message: &mut Reader<'b>) -> Result<&'b [u8], MalformedBody> {

@@ -106,114 +106,56 @@ pub enum Rejection {
     NotReady(String),
 }
 
-/// A hint to a sender that may send the same again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::api) struct RetryAfter {
-    pub seconds: u32,
-}
-
 impl Rejection {
     /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
     pub(crate) fn is_of_node(&self) -> bool {
         matches!(self, Self::Overloaded | Self::NoRoom | Self::MemoryFull { .. } | Self::NotReady(_))
     }
 
+    /// Whether the rest of the body isn't waited for, so that nothing can follow on the connection.
+    pub(in crate::api) fn leaves_body_unread(&self) -> bool {
+        matches!(self, Self::BodyTooLarge { .. } | Self::BodyTimedOut(_))
+    }
+
     /// One word for it, as the reasons of samples have.
     pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::Method => "method",
-            Self::Header(_) => "header",
-            Self::ContentType(_) | Self::NotText(_) => "content_type",
-            Self::ContentEncoding(_) | Self::NotGzip(_) => "content_encoding",
-            Self::Parameter(_) => "parameter",
-            Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => "body_too_large",
-            Self::TakesTooMuch { .. } => "takes_too_much",
-            Self::BodyTimedOut(_) => "body_timed_out",
-            Self::BodyBrokeOff(_) => "body_broke_off",
-            Self::Snappy(SnappyError::Corrupt(_)) => "snappy",
-            Self::Gzip(_) => "gzip",
-            Self::Malformed(_) => "malformed",
-            Self::Message(_) => "message",
-            Self::OtherTenant { .. } => "other_tenant",
-            Self::Overloaded | Self::NoRoom => "overloaded",
-            Self::MemoryFull { .. } => "memory_full",
-            Self::NotReady(_) => "not_ready",
-        }
+        self.traits().0
     }
 
     /// What its sender can do about it.
     pub(crate) fn cause(&self) -> Cause {
-        match self {
-            Self::Method => Cause::Method,
-            Self::Header(_)
-            | Self::ContentType(_)
-            | Self::ContentEncoding(_)
-            | Self::NotGzip(_)
-            | Self::NotText(_) => Cause::MediaType,
-            Self::BodyTooLarge { .. }
-            | Self::TakesTooMuch { .. }
-            | Self::Snappy(SnappyError::TooLarge { .. }) => Cause::TooLarge,
-            Self::Snappy(SnappyError::Corrupt(_))
-            | Self::Gzip(_)
-            | Self::Parameter(_)
-            | Self::Message(_)
-            | Self::OtherTenant { .. }
-            | Self::Malformed(_) => Cause::Invalid,
-            Self::BodyBrokeOff(_) => Cause::BrokeOff,
-            Self::Overloaded | Self::NoRoom | Self::MemoryFull { .. } => Cause::Overloaded,
-            Self::BodyTimedOut(_) => Cause::TimedOut,
-            Self::NotReady(_) => Cause::NotReady,
-        }
-    }
-
-    /// Whether the rest of the body isn't waited for, so that nothing can follow on the connection.
-    pub(in crate::api) fn leaves_body_unread(&self) -> bool {
-        match self {
-            Self::BodyTooLarge { .. } | Self::BodyTimedOut(_) => true,
-            Self::Method
-            | Self::Header(_)
-            | Self::ContentType(_)
-            | Self::ContentEncoding(_)
-            | Self::NotGzip(_)
-            | Self::NotText(_)
-            | Self::Parameter(_)
-            | Self::TakesTooMuch { .. }
-            | Self::BodyBrokeOff(_)
-            | Self::Snappy(_)
-            | Self::Gzip(_)
-            | Self::Malformed(_)
-            | Self::Message(_)
-            | Self::OtherTenant { .. }
-            | Self::Overloaded
-            | Self::NoRoom
-            | Self::MemoryFull { .. }
-            | Self::NotReady(_) => false,
-        }
+        self.traits().1
     }
 
     /// When to send the same again, where that can help.
-    pub(in crate::api) fn retry_after(&self) -> Option<RetryAfter> {
+    pub(in crate::api) fn retry_after(&self) -> Option<Duration> {
+        self.traits().2.map(Duration::from_secs)
+    }
+
+    /// Its word, its cause, and after how many seconds to send the same again.
+    fn traits(&self) -> (&'static str, Cause, Option<u64>) {
         match self {
+            Self::Method => ("method", Cause::Method, None),
+            Self::Header(_) => ("header", Cause::MediaType, None),
+            Self::ContentType(_) | Self::NotText(_) => ("content_type", Cause::MediaType, None),
+            Self::ContentEncoding(_) | Self::NotGzip(_) => ("content_encoding", Cause::MediaType, None),
+            Self::Parameter(_) => ("parameter", Cause::Invalid, None),
+            Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => {
+                ("body_too_large", Cause::TooLarge, None)
+            }
+            Self::TakesTooMuch { .. } => ("takes_too_much", Cause::TooLarge, None),
+            Self::BodyTimedOut(_) => ("body_timed_out", Cause::TimedOut, Some(1)),
+            Self::BodyBrokeOff(_) => ("body_broke_off", Cause::BrokeOff, None),
+            Self::Snappy(SnappyError::Corrupt(_)) => ("snappy", Cause::Invalid, None),
+            Self::Gzip(_) => ("gzip", Cause::Invalid, None),
+            Self::Malformed(_) => ("malformed", Cause::Invalid, None),
+            Self::Message(_) => ("message", Cause::Invalid, None),
+            Self::OtherTenant { .. } => ("other_tenant", Cause::Invalid, None),
             // A queue empties within a second or not at all.
-            Self::Overloaded | Self::NoRoom | Self::BodyTimedOut(_) => Some(RetryAfter { seconds: 1 }),
+            Self::Overloaded | Self::NoRoom => ("overloaded", Cause::Overloaded, Some(1)),
             // Retention passes free memory every few minutes.
-            Self::MemoryFull { .. } => Some(RetryAfter { seconds: 30 }),
-            Self::NotReady(_) => Some(RetryAfter { seconds: 5 }),
-            Self::Method
-            | Self::Header(_)
-            | Self::ContentType(_)
-            | Self::ContentEncoding(_)
-            | Self::NotGzip(_)
-            | Self::NotText(_)
-            | Self::Parameter(_)
-            | Self::BodyTooLarge { .. }
-            | Self::TakesTooMuch { .. }
-            | Self::BodyBrokeOff(_)
-            | Self::Snappy(_)
-            | Self::Gzip(_)
-            | Self::Malformed(_)
-            | Self::Message(_)
-            | Self::OtherTenant { .. } => None,
+            Self::MemoryFull { .. } => ("memory_full", Cause::Overloaded, Some(30)),
+            Self::NotReady(_) => ("not_ready", Cause::NotReady, Some(5)),
         }
     }
 }

@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 
 use super::{Question, json, refusal};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::{ReadAnswer, ReadFault};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::active::{CoreQueries, QueryState};
@@ -52,7 +52,7 @@ pub(super) async fn answer(
     })
 }
 
-async fn list(reader: &Reader) -> Result<NodeResponse, ReadFault> {
+async fn list(reader: &Reader) -> ReadAnswer {
     let mut room = reader.read_bytes.begin();
     let body = match whole(reader, &mut room).await? {
         Some(body) => body,
@@ -134,7 +134,7 @@ async fn written(reader: &Reader, (queries, omitted): (Vec<ActiveQuery>, usize))
     out
 }
 
-async fn cancel(reader: &Reader, id: &str) -> Result<NodeResponse, ReadFault> {
+async fn cancel(reader: &Reader, id: &str) -> ReadAnswer {
     let unknown = || {
         let shown = &id[..id.floor_char_boundary(BRIEF.text_bytes)];
         ReadFault::NoSuchQuery(Quoted(shown).to_string())

@@ -9,10 +9,10 @@ use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
 use crate::api::query::local_blocks::BlockBatch;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::ReadAnswer;
 use crate::api::query::stream::streamed;
 use crate::api::query::union::RowUnion;
-use crate::api::response::{NodeResponse, with_type};
+use crate::api::response::with_type;
 use crate::routing::ReadInFlight;
 use silverback_storage::message::Selection;
 
@@ -25,7 +25,7 @@ pub(crate) async fn respond<B: BlockBatch>(
     selections: Vec<Selection>,
     wanted: B::Wanted,
     put: impl Fn(&mut Vec<u8>, &RowUnion<B>) + 'static,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let limit = params.limit()?.map_or(usize::MAX, std::num::NonZeroUsize::get);
     let mut rows = RowUnion::open_all(reader, read.lease(), selections, wanted).await?;
     let body = streamed(Rc::clone(reader), read, async move |outgoing| {

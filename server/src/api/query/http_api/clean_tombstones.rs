@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use futures::channel::oneshot;
 use futures::future::{Either, select};
-use http::{Method, StatusCode};
+use http::Method;
 
 use super::delete_series::check_access;
 use super::refusal;
@@ -16,17 +16,13 @@ use crate::api::query::Reader;
 use crate::api::query::local_blocks::Place;
 use crate::api::query::range_blocks::WritingFault;
 use crate::api::query::read_fault::ReadFault;
-use crate::api::response::NodeResponse;
+use crate::api::response::{NodeResponse, no_content};
 use silverback_runtime::{SideThreadError, now, spawn_background};
 
 /// Writes blocks again, and answers once all are there.
 pub(super) async fn answer(reader: &Rc<Reader>, method: &Method) -> NodeResponse {
     match clean(reader, method).await {
-        Ok(()) => {
-            let mut response = NodeResponse::new(String::new().into());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        Ok(()) => no_content(),
         Err(fault) => refusal(&fault),
     }
 }

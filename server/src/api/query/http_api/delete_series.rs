@@ -8,14 +8,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use http::{Request, StatusCode};
+use http::Request;
 
 use super::params::{Params, bad};
 use super::{params_of, refusal};
 use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{DeletionStopped, ReadFault, check_replayed};
-use crate::api::response::NodeResponse;
+use crate::api::response::{NodeResponse, no_content};
 use crate::config::AdminAccess;
 use crate::routing::deletion::{self, DeletionFault};
 use crate::routing::fanout::FanoutError;
@@ -37,11 +37,7 @@ struct Asked {
 pub async fn answer<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse {
     reader.count(|counts| counts.deletions += 1);
     match delete(reader, asker, request).await {
-        Ok(()) => {
-            let mut response = NodeResponse::new(String::new().into());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        Ok(()) => no_content(),
         Err(fault) => {
             reader.count(|counts| counts.deletions_failed += 1);
             tracing::debug!(%fault, "a deletion was refused, or not done to its end");

@@ -9,10 +9,10 @@ use super::params::{Params, bad};
 use super::sample_json::put_seconds;
 use super::{json, promql};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::ReadAnswer;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
 use crate::api::query::union::RowUnion;
-use crate::api::response::{NodeResponse, with_type};
+use crate::api::response::with_type;
 use crate::routing::ReadInFlight;
 use silverback_model::Exemplar;
 use silverback_model::histogram::json::put_float;
@@ -23,11 +23,7 @@ use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWant
 const STEP: usize = 64;
 
 /// Answers a query.
-pub(crate) async fn respond(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    params: &Params,
-) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Params) -> ReadAnswer {
     let Some(text) = params.get("query") else { return Err(bad("no query parameter provided")) };
     let selectors = promql::selectors(reader, text).await?;
     let selections = selectors.into_iter().map(|matchers| params.selection(matchers));
@@ -39,11 +35,7 @@ pub(crate) async fn respond(
 }
 
 /// Answers with what any of the selections finds, label sets ascending, each once.
-async fn respond_to(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    selections: Vec<Selection>,
-) -> Result<NodeResponse, ReadFault> {
+async fn respond_to(reader: &Rc<Reader>, read: ReadInFlight, selections: Vec<Selection>) -> ReadAnswer {
     let mut union: RowUnion<SeriesBatch> =
         RowUnion::open(reader, read.lease(), selections, SeriesWanted::Exemplars).await?;
     let core_of_read = Rc::clone(reader);

@@ -13,10 +13,10 @@ use super::json;
 use super::params::Params;
 use super::sample_json::{put_value, put_whole};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::ReadAnswer;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
 use crate::api::query::union::RowUnion;
-use crate::api::response::{NodeResponse, with_type};
+use crate::api::response::with_type;
 use crate::routing::ReadInFlight;
 use silverback_model::Sample;
 use silverback_model::gorilla::ChunkError;
@@ -28,11 +28,7 @@ use silverback_storage::message::{ChunkView, SeriesBatch, SeriesView, SeriesWant
 const CONTENT_TYPE: &str = "application/stream+json";
 
 /// Answers with the union of all selectors, label sets ascending.
-pub(crate) async fn respond(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    params: &Params,
-) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Params) -> ReadAnswer {
     let selections = params.required_selections(reader).await?;
     let range_ms = selections.first().map_or((i64::MIN, i64::MAX), |s| (s.min_ms, s.max_ms));
     let mut union: RowUnion<SeriesBatch> =

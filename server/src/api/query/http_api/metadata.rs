@@ -10,21 +10,17 @@ use http::StatusCode;
 use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::ReadAnswer;
 use crate::api::query::rows::batch_bytes;
 use crate::api::query::stream::streamed;
-use crate::api::response::{NodeResponse, with_type};
+use crate::api::response::with_type;
 use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{ReadInFlight, ReadLease};
 use silverback_model::ShardId;
 use silverback_storage::message::{MetadataPage, MetadataWanted, OwnedMetadata};
 
 /// Answers for one metric, or for all, names ascending. A page of each shard is held at a time.
-pub(crate) async fn respond(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    params: &Params,
-) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Params) -> ReadAnswer {
     // As in Prometheus, 0 metrics are none, and 0 of each are all.
     let metrics_max = params.number("limit")?.unwrap_or(usize::MAX);
     let per_metric_max = params.number("limit_per_metric")?.and_then(NonZeroUsize::new);

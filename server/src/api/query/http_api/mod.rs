@@ -28,7 +28,7 @@ use http::{Method, Request, StatusCode};
 
 use crate::api::http::request_body::{BodyError, HttpBody, read_reserving};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::{ReadAnswer, ReadFault};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::{Asker, Reservation};
@@ -149,7 +149,7 @@ async fn read<B: HttpBody>(
     client: Client,
     (question, named): (Question, &str),
     request: Request<B>,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     question.check_method(request.method())?;
     let (head, body) = request.into_parts();
     if question == Question::BuildInfo {

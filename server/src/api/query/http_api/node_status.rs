@@ -4,47 +4,29 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::{json, whole};
 use crate::api::query::Reader;
 use crate::api::response::NodeResponse;
 use silverback_model::utc::format_rfc3339;
 
-/// Prometheus' fields, as far as they mean something here.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RuntimeInfo {
-    start_time: String,
-    server_time: String,
-    /// Whether the newest files of certificates, users and tokens could be read; true where there are none.
-    reload_config_success: bool,
-    /// When they last could; the start where there are none.
-    last_config_time: String,
-    /// Cores that the node has.
-    #[serde(rename = "GOMAXPROCS")]
-    cores: usize,
-    /// Its memory limit in bytes.
-    #[serde(rename = "GOMEMLIMIT")]
-    memory_limit_bytes: usize,
-    storage_retention: String,
-}
-
-/// Answers since when the node runs and on what.
+/// Answers since when the node runs and on what: Prometheus' fields, as far as they mean something here.
 pub(crate) fn runtime_info(reader: &Reader) -> NodeResponse {
     let node = &reader.node;
     let reloads = node.reloads.as_deref();
-    let info = RuntimeInfo {
-        start_time: format_rfc3339(node.started_ms),
-        server_time: format_rfc3339(reader.clock.now_ms()),
-        reload_config_success: reloads.is_none_or(|reloads| reloads.is_good.load(Ordering::Relaxed)),
-        last_config_time: format_rfc3339(
-            reloads.map_or(node.started_ms, |reloads| reloads.last_success_ms.load(Ordering::Relaxed)),
-        ),
-        cores: node.cpus.len(),
-        memory_limit_bytes: node.memory.limit_bytes,
-        storage_retention: reader.config.flags().find(|(name, _)| *name == "retention").expect("an option").1,
-    };
+    let read_ms = reloads.map(|reloads| reloads.last_success_ms.load(Ordering::Relaxed));
+    let info = json!({
+        "startTime": format_rfc3339(node.started_ms),
+        "serverTime": format_rfc3339(reader.clock.now_ms()),
+        // Whether the newest files of certificates, users and tokens could be read; true where there are none.
+        "reloadConfigSuccess": reloads.is_none_or(|reloads| reloads.is_good.load(Ordering::Relaxed)),
+        // When they last could; the start where there are none.
+        "lastConfigTime": format_rfc3339(read_ms.unwrap_or(node.started_ms)),
+        "GOMAXPROCS": node.cpus.len(),
+        "GOMEMLIMIT": node.memory.limit_bytes,
+        "storageRetention": reader.config.flags().find(|(name, _)| *name == "retention").expect("an option").1,
+    });
     whole(json::success(info, &[]))
 }
 
@@ -54,12 +36,7 @@ pub(crate) fn flags(reader: &Reader) -> NodeResponse {
     whole(json::success(flags, &[]))
 }
 
-#[derive(Serialize)]
-struct ConfigFile {
-    yaml: String,
-}
-
 /// Answers with the options as a file that `--config` takes.
 pub(crate) fn config(reader: &Reader) -> NodeResponse {
-    whole(json::success(ConfigFile { yaml: reader.config.yaml() }, &[]))
+    whole(json::success(json!({ "yaml": reader.config.yaml() }), &[]))
 }

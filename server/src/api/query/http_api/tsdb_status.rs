@@ -14,10 +14,10 @@ use serde::Serialize;
 use super::json;
 use super::params::{Params, bad};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::{ReadAnswer, ReadFault};
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
-use crate::api::response::{NodeResponse, with_type};
+use crate::api::response::with_type;
 use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{BudgetExceeded, ReadInFlight};
 use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
@@ -51,11 +51,7 @@ struct Entry {
 }
 
 /// Answers for the whole node.
-pub(crate) async fn respond(
-    reader: &Rc<Reader>,
-    read: ReadInFlight,
-    params: &Params,
-) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Params) -> ReadAnswer {
     let limit = params.limit()?.map_or(ENTRIES_DEFAULT, std::num::NonZeroUsize::get);
     if limit > TSDB_STATUS_ENTRIES_MAX {
         return Err(bad(format_args!("limit={limit}: at most {TSDB_STATUS_ENTRIES_MAX} are allowed")));

@@ -16,7 +16,7 @@ use crate::api::query::range_blocks::{Pace, Unfinished, WritingFault, check_room
 use crate::blocks::{Blocks, BlocksDir};
 use silverback_block::{
     BlockWriter, Contents, Cut, CutError, DeletedRange, FinishedBlock, OpenBlock, Origin, Rewritten,
-    SourceChunk, Ulid, WriteError, WriterMemory, cut_chunks,
+    SourceChunk, Ulid, WriterMemory, cut_chunks,
 };
 use silverback_model::gorilla::FloatEncoding;
 
@@ -49,14 +49,8 @@ impl From<Stop> for Halt {
     }
 }
 
-impl From<WritingFault> for Halt {
-    fn from(fault: WritingFault) -> Self {
-        Self::Write(fault)
-    }
-}
-
-impl From<WriteError> for Halt {
-    fn from(fault: WriteError) -> Self {
+impl<E: Into<WritingFault>> From<E> for Halt {
+    fn from(fault: E) -> Self {
         Self::Write(fault.into())
     }
 }

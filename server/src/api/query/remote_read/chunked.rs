@@ -12,10 +12,9 @@ use http::{Response, header};
 use crate::api::protobuf::{Wire, field_len, put_len_head, put_varint, tag, varint_len};
 use crate::api::query::Reader;
 use crate::api::query::frame::chunks_of_frame;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::ReadAnswer;
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{Outgoing, StreamFault, streamed};
-use crate::api::response::NodeResponse;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{ReadInFlight, ReadLease};
 use silverback_model::LabelBlock;
@@ -35,7 +34,7 @@ pub(crate) async fn respond(
     reader: &Rc<Reader>,
     read: ReadInFlight,
     selections: Vec<Selection>,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let mut selections = selections.into_iter();
     let first = match selections.next() {
         Some(selection) => Some(open(reader, read.lease(), selection).await?),

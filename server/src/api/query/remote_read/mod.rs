@@ -16,7 +16,7 @@ use silverback_model::printable::Printable;
 
 use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::{ReadAnswer, ReadFault};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, text};
 use crate::routing::Asker;
@@ -29,11 +29,7 @@ pub async fn answer<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Re
     read(reader, asker, request).await.unwrap_or_else(|fault| refuse(reader, &fault))
 }
 
-async fn read<B: HttpBody>(
-    reader: &Rc<Reader>,
-    asker: &Asker,
-    request: Request<B>,
-) -> Result<NodeResponse, ReadFault> {
+async fn read<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> ReadAnswer {
     if request.method() != Method::POST {
         return Err(ReadFault::Method("POST"));
     }

@@ -13,7 +13,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use super::snappy_pieces::SnappyPieces;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_fault::{ReadAnswer, ReadFault};
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::streamed;
 use crate::api::response::NodeResponse;
@@ -45,7 +45,7 @@ pub(crate) async fn respond(
     read: ReadInFlight,
     selections: Vec<Selection>,
     room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let mut budget = Budget::new(reader, room);
     let pieces = loop {
         match make(reader, read.lease(), &selections, &mut budget).await {

@@ -6,6 +6,7 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::message::{Read, ReadReply, ReadRequest, Rows, SeriesWanted};
+use crate::scripted::Scripted;
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::tests::{EVER, append_to, labels, scrape, shard};
@@ -13,7 +14,6 @@ use crate::wal::record::{Group, records};
 use crate::wal::replay::Restore;
 use crate::wal::{Durable, LogError, LogReport, MemoryLog, NoJournal};
 use silverback_host::Alone;
-use silverback_host::scripted::Scripted;
 use silverback_model::gorilla::XorIter;
 use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};

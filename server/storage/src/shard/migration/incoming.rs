@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 
+use super::Handled;
 use crate::cell::SeriesRef;
 use crate::cell::histograms::HistogramChunks;
 use crate::cell::series::LabelRef;
@@ -54,7 +55,7 @@ pub(crate) async fn take<L: Log, H: Host>(
     host: H,
     (cell, epoch): (CellId, Epoch),
     piece: Piece,
-) -> Result<MigrationReply, MigrationRejected> {
+) -> Handled<MigrationReply> {
     log.check()?;
     let mut series = None;
     for record in records(&piece.payload) {
@@ -123,11 +124,7 @@ fn unreadable(error: impl ToString) -> MigrationRejected {
 }
 
 impl Shard {
-    pub(super) fn incoming_of(
-        &mut self,
-        cell: CellId,
-        epoch: Epoch,
-    ) -> Result<&mut IncomingMigration, MigrationRejected> {
+    pub(super) fn incoming_of(&mut self, cell: CellId, epoch: Epoch) -> Handled<&mut IncomingMigration> {
         let incoming = self.incoming.as_mut();
         let incoming = incoming.filter(|incoming| (incoming.cell, incoming.epoch) == (cell, epoch));
         incoming.ok_or(MigrationRejected::OutOfStep)
@@ -139,7 +136,7 @@ impl Shard {
         series: &NewSeries<'_>,
         chunks: &SeriesChunks<'_>,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         self.incoming_of(cell, epoch)?;
         if series.series != chunks.series || series.id.cell() != cell || self.find(series.id).is_some() {
             return Err(unreadable("a series that doesn't belong in it"));
@@ -165,7 +162,7 @@ impl Shard {
         (cell, epoch): (CellId, Epoch),
         chunks: &SeriesChunks<'_>,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         let at = self.incoming_of(cell, epoch)?.refs.get(&chunks.series).copied();
         let at = at.ok_or_else(|| unreadable("chunks of a series that isn't there"))?;
         self.store.replace(at, sealed_chunks(chunks), chunks.open).map_err(unreadable)?;
@@ -181,7 +178,7 @@ impl Shard {
         (cell, epoch): (CellId, Epoch),
         chunks: &LoggedHistogramChunks<'_>,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         let at = self.incoming_of(cell, epoch)?.refs.get(&chunks.series).copied();
         let at = at.ok_or_else(|| unreadable("histograms of a series that isn't there"))?;
         let chunks = HistogramChunks::of_log(chunks);
@@ -192,7 +189,7 @@ impl Shard {
         Ok(())
     }
 
-    fn intern_record(&mut self, series: &NewSeries<'_>) -> Result<Box<[LabelRef]>, MigrationRejected> {
+    fn intern_record(&mut self, series: &NewSeries<'_>) -> Handled<Box<[LabelRef]>> {
         let mut labels = Vec::with_capacity(16);
         for (name, value) in series.labels.clone() {
             let Some(label) = self.index.intern(name, value) else {
@@ -210,7 +207,7 @@ impl Shard {
         series: &NewSeries<'_>,
         labels: Box<[LabelRef]>,
         chunks: &SeriesChunks<'_>,
-    ) -> Result<SeriesRef, MigrationRejected> {
+    ) -> Handled<SeriesRef> {
         let sealed = sealed_chunks(chunks);
         let Some(at) = self.store.reserve() else {
             self.index.forget_unused(&labels);
@@ -232,7 +229,7 @@ impl Shard {
         series: SeriesRef,
         sample: Sample,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         let at = self.incoming_of(cell, epoch)?.refs.get(&series).copied();
         let at = at.ok_or_else(|| unreadable("samples of a series that isn't there"))?;
         if self.store.append(at, sample, 0).is_err() {
@@ -250,7 +247,7 @@ impl Shard {
         (cell, epoch): (CellId, Epoch),
         one: &SeriesExemplar<'_>,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         let at = self.incoming_of(cell, epoch)?.refs.get(&one.series).copied();
         let at = at.ok_or_else(|| unreadable("exemplars of a series that isn't there"))?;
         let mut scratch = Vec::new();

@@ -27,8 +27,11 @@ use silverback_model::{CellId, Epoch, ShardId};
 pub(crate) use incoming::IncomingMigration;
 pub(crate) use outgoing::OutgoingMigration;
 
+/// What comes of a step, or why it is refused.
+type Handled<T> = Result<T, MigrationRejected>;
+
 /// How a step came out.
-pub type Taken = Result<MigrationReply, MigrationRejected>;
+pub type Taken = Handled<MigrationReply>;
 
 /// Takes a step and answers it, now or later.
 pub(crate) fn take_step<L: Log, H: Host>(
@@ -136,7 +139,7 @@ impl Shard {
         epoch: Epoch,
         step: &MigrationStep,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         let begun = self.change_hands(cell, epoch, step, journal);
         self.deal_series_limit();
         begun
@@ -148,7 +151,7 @@ impl Shard {
         epoch: Epoch,
         step: &MigrationStep,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         match step {
             MigrationStep::Plain(PlainStep::Expect) => self.expect_cell(cell, epoch),
             MigrationStep::Piece(PieceStep::Copy) => self.begin_outgoing(cell, epoch),
@@ -164,7 +167,7 @@ impl Shard {
         }
     }
 
-    fn expect_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), MigrationRejected> {
+    fn expect_cell(&mut self, cell: CellId, epoch: Epoch) -> Handled<()> {
         if self.ownership.owns(cell) {
             return Err(MigrationRejected::OutOfStep);
         }
@@ -176,7 +179,7 @@ impl Shard {
         Ok(())
     }
 
-    fn begin_outgoing(&mut self, cell: CellId, epoch: Epoch) -> Result<(), MigrationRejected> {
+    fn begin_outgoing(&mut self, cell: CellId, epoch: Epoch) -> Handled<()> {
         match &self.outgoing {
             Some(outgoing) if (outgoing.cell, outgoing.epoch) == (cell, epoch) => Ok(()),
             Some(_) => Err(MigrationRejected::Busy),
@@ -192,7 +195,7 @@ impl Shard {
         }
     }
 
-    fn drain_cell(&mut self, cell: CellId, epoch: Epoch) -> Result<(), MigrationRejected> {
+    fn drain_cell(&mut self, cell: CellId, epoch: Epoch) -> Handled<()> {
         self.outgoing_of(cell, epoch)?;
         self.ownership.drain(cell, epoch);
         Ok(())
@@ -204,7 +207,7 @@ impl Shard {
         epoch: Epoch,
         from: ShardId,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         self.incoming_of(cell, epoch)?;
         journal.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: from });
         // At once: a checkpoint that is in flight has to have it.
@@ -227,7 +230,7 @@ impl Shard {
         epoch: Epoch,
         to: ShardId,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         self.outgoing_of(cell, epoch)?;
         if !self.ownership.is_drained(cell) {
             return Err(MigrationRejected::OutOfStep);
@@ -245,7 +248,7 @@ impl Shard {
         epoch: Epoch,
         from: ShardId,
         journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    ) -> Handled<()> {
         let arrives = self.incoming_of(cell, epoch).is_ok();
         let is_owned = self.ownership.owned_since(cell) == epoch;
         if arrives {
@@ -259,12 +262,7 @@ impl Shard {
         if arrives || is_owned { Ok(()) } else { Err(MigrationRejected::OutOfStep) }
     }
 
-    fn keep_cell(
-        &mut self,
-        cell: CellId,
-        epoch: Epoch,
-        journal: &mut impl Journal,
-    ) -> Result<(), MigrationRejected> {
+    fn keep_cell(&mut self, cell: CellId, epoch: Epoch, journal: &mut impl Journal) -> Handled<()> {
         self.outgoing_of(cell, epoch)?;
         self.outgoing = None;
         if self.ownership.is_drained(cell) {

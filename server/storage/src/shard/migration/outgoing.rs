@@ -11,6 +11,7 @@ use std::vec;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::Handled;
 use crate::cell::SeriesRef;
 use crate::message::{MigrationRejected, MigrationReply, Piece};
 use crate::shard::exemplars::ring::Arrival;
@@ -100,7 +101,7 @@ pub(crate) async fn copy<H: Host>(
     host: H,
     cell: CellId,
     epoch: Epoch,
-) -> Result<MigrationReply, MigrationRejected> {
+) -> Handled<MigrationReply> {
     let (mut group, mut series, mut is_last) = (Group::default(), 0, false);
     while group.bytes() < PIECE_BYTES && !is_last {
         let next = shard.borrow_mut().copy_next(cell, epoch, &mut group)?;
@@ -116,22 +117,13 @@ pub(crate) async fn copy<H: Host>(
 }
 
 impl Shard {
-    pub(super) fn outgoing_of(
-        &mut self,
-        cell: CellId,
-        epoch: Epoch,
-    ) -> Result<&mut OutgoingMigration, MigrationRejected> {
+    pub(super) fn outgoing_of(&mut self, cell: CellId, epoch: Epoch) -> Handled<&mut OutgoingMigration> {
         let outgoing = self.outgoing.as_mut();
         let outgoing = outgoing.filter(|outgoing| (outgoing.cell, outgoing.epoch) == (cell, epoch));
         outgoing.ok_or(MigrationRejected::OutOfStep)
     }
 
-    fn copy_next(
-        &mut self,
-        cell: CellId,
-        epoch: Epoch,
-        group: &mut Group,
-    ) -> Result<Next, MigrationRejected> {
+    fn copy_next(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Handled<Next> {
         let exemplars_end = self.exemplars.end();
         let Some(at) = self.outgoing_of(cell, epoch)?.next(exemplars_end) else {
             return self.copy_exemplars(cell, epoch, group);
@@ -159,12 +151,7 @@ impl Shard {
     }
 
     /// Some of the pass' exemplars, behind all of its series.
-    fn copy_exemplars(
-        &mut self,
-        cell: CellId,
-        epoch: Epoch,
-        group: &mut Group,
-    ) -> Result<Next, MigrationRejected> {
+    fn copy_exemplars(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Handled<Next> {
         let outgoing = self.outgoing_of(cell, epoch)?;
         let range = (outgoing.exemplars_from, outgoing.exemplars_end);
         let copy = |series, exemplar: &Exemplar<'_>| {

@@ -15,18 +15,18 @@ use crate::message::{
     PlainStep, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView,
     SeriesWanted, WriteBody, WritePart,
 };
+use crate::scripted::Scripted;
 use crate::shard::append::TimeBounds;
 use crate::shard::migration::{Taken, take_step};
 use crate::shard::ownership::Ownership;
 use crate::shard::{Reads, Shard, delete};
 use crate::wal::{MemoryLog, NoJournal};
-use silverback_host::scripted::Scripted;
-use silverback_host::waiters::counted::check_is_woken;
 use silverback_host::{Alone, Host};
 use silverback_model::histogram::Histogram;
 use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::limits::{CELL_COUNT, DELETION_WAIT_MAX};
 use silverback_model::{CellId, Epoch, Labels, MatchOp, Matcher, Sample, SeriesId, SeriesIdHasher, ShardId};
+use silverback_test_support::waking::check_is_woken;
 
 const CELL: CellId = CellId(5);
 /// Of the migration.

@@ -1,7 +1,8 @@
 //! What makes a shard's index large, as Prometheus' `/api/v1/status/tsdb` reports it.
 
+use super::OrEnds;
 use crate::cell::series::LabelRef;
-use crate::message::{Cardinality, NameCount, ReadError};
+use crate::message::{Cardinality, NameCount};
 use crate::shard::index::{LabelIndex, Moment, NameRef};
 use crate::shard::read::job::Job;
 use crate::shard::read::labels::all_names;
@@ -21,7 +22,7 @@ const NAMES_MIN: usize = 10_000;
 const ENTRY_BYTES: usize = size_of::<NameCount>();
 
 /// Counts series, values and bytes by label, in slices.
-pub(super) async fn measure<H: Host>(job: &Job<H>, limit: usize) -> Result<Cardinality, ReadError> {
+pub(super) async fn measure<H: Host>(job: &Job<H>, limit: usize) -> OrEnds<Cardinality> {
     let names_limit = limit.max(NAMES_MIN);
     let (names_held, pairs_held) = job.shard.borrow().index_size();
     let entries = 2 * limit.min(pairs_held) + 2 * names_limit.min(names_held);
@@ -91,7 +92,7 @@ impl<H: Host> Texts<'_, H> {
         &mut self,
         largest: Largest<u32>,
         text: impl Fn(&LabelIndex, u32, Moment) -> Option<Box<str>>,
-    ) -> Result<Vec<NameCount>, ReadError> {
+    ) -> OrEnds<Vec<NameCount>> {
         let mut counts = Vec::new();
         for (count, of) in largest.into_counts() {
             // What went meanwhile has no text any more.

@@ -2,6 +2,7 @@
 //! them is open, each with its memory reserved, until it was fetched to its end, closed, or its read has
 //! ended.
 
+use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{CursorId, ReadError, ReadTicket, Selection, SeriesWanted, TextsWanted, Wanted};
@@ -68,11 +69,7 @@ pub(super) struct Cursor {
 
 impl Cursor {
     /// Finds and sorts what is wanted.
-    pub(super) async fn open<H: Host>(
-        job: &Job<H>,
-        selection: Selection,
-        wanted: Wanted,
-    ) -> Result<Self, ReadError> {
+    pub(super) async fn open<H: Host>(job: &Job<H>, selection: Selection, wanted: Wanted) -> OrEnds<Self> {
         let moment = job.shard.borrow().index.now();
         let (rows, reserved) = match &wanted {
             Wanted::Series(SeriesWanted::UncutChunks) => series::find_uncut(job, &selection).await?,
@@ -142,12 +139,12 @@ impl Cursors {
     }
 
     /// Refuses one more where there are as many as may be: before work is done for it.
-    pub(super) fn check_room(&self) -> Result<(), ReadError> {
+    pub(super) fn check_room(&self) -> OrEnds<()> {
         if self.count() < CURSORS_MAX { Ok(()) } else { Err(ReadError::TooManyCursors) }
     }
 
     /// Takes one out, to fetch from it.
-    pub(super) fn take(&mut self, id: CursorId) -> Result<Cursor, ReadError> {
+    pub(super) fn take(&mut self, id: CursorId) -> OrEnds<Cursor> {
         let slot = self.slot(id).ok_or(ReadError::UnknownCursor)?;
         match std::mem::replace(&mut slot.state, State::Free) {
             State::Idle(cursor) => {
@@ -162,7 +159,7 @@ impl Cursors {
     }
 
     /// Keeps one for the next fetch: where it was taken from, or, a new one, in a slot of its own.
-    pub(super) fn keep(&mut self, id: Option<CursorId>, cursor: Cursor) -> Result<CursorId, ReadError> {
+    pub(super) fn keep(&mut self, id: Option<CursorId>, cursor: Cursor) -> OrEnds<CursorId> {
         match id {
             Some(id) => {
                 // It may have been closed while it was at work.
@@ -174,7 +171,7 @@ impl Cursors {
         }
     }
 
-    fn keep_new(&mut self, cursor: Cursor) -> Result<CursorId, ReadError> {
+    fn keep_new(&mut self, cursor: Cursor) -> OrEnds<CursorId> {
         let free = self.slots.iter().position(|slot| matches!(slot.state, State::Free));
         let at = match free {
             Some(at) => at,

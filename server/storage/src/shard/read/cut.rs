@@ -1,7 +1,8 @@
 //! The steps of a cut: marks are taken and dropped, and samples of a range counted, in slices.
 
+use super::OrEnds;
 use crate::cell::SeriesRef;
-use crate::message::{CutReply, CutStep, HeldSamples, ReadError};
+use crate::message::{CutReply, CutStep, HeldSamples};
 use crate::shard::read::job::Job;
 use crate::shard::{Host, Shard};
 use silverback_model::Epoch;
@@ -11,7 +12,7 @@ use silverback_model::limits::CHUNK_RANGE_MS;
 const STEP: u32 = 32;
 
 /// Does a step.
-pub(super) async fn step<H: Host>(job: &Job<H>, step: CutStep) -> Result<CutReply, ReadError> {
+pub(super) async fn step<H: Host>(job: &Job<H>, step: CutStep) -> OrEnds<CutReply> {
     match step {
         CutStep::Count { begin_ms } => count(job, begin_ms).await.map(CutReply::Counted),
         CutStep::Begin { begin_ms } => {
@@ -24,7 +25,7 @@ pub(super) async fn step<H: Host>(job: &Job<H>, step: CutStep) -> Result<CutRepl
     }
 }
 
-async fn count<H: Host>(job: &Job<H>, begin_ms: i64) -> Result<HeldSamples, ReadError> {
+async fn count<H: Host>(job: &Job<H>, begin_ms: i64) -> OrEnds<HeldSamples> {
     let (mut held, mut from) = (HeldSamples::default(), 0);
     loop {
         let end = job.shard.borrow().store.end();

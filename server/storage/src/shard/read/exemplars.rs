@@ -2,8 +2,9 @@
 
 use roaring::RoaringBitmap;
 
+use super::OrEnds;
 use crate::cell::SeriesRef;
-use crate::message::{ReadError, Selection, SeriesBatch, SeriesBatchBuilder};
+use crate::message::{Selection, SeriesBatch, SeriesBatchBuilder};
 use crate::shard::Host;
 use crate::shard::Shard;
 use crate::shard::exemplars::STEP;
@@ -16,7 +17,7 @@ pub(super) async fn in_range<H: Host>(
     job: &Job<H>,
     series: &RoaringBitmap,
     selection: &Selection,
-) -> Result<Vec<SeriesRef>, ReadError> {
+) -> OrEnds<Vec<SeriesRef>> {
     let (mut found, mut from) = (Vec::new(), Some(SeriesRef(0)));
     while let Some(begin) = from {
         from = job.shard.borrow().add_with_exemplars(begin, series, selection, &mut found);
@@ -30,7 +31,7 @@ pub(super) async fn next_batch<H: Host>(
     job: &Job<H>,
     cursor: &mut Cursor,
     bytes: usize,
-) -> Result<SeriesBatch, ReadError> {
+) -> OrEnds<SeriesBatch> {
     let Cursor { rows, next, selection, .. } = cursor;
     let Rows::Series(found) = rows else { unreachable!("the cursor is one over series") };
     let (mut batch, mut reserved) = (SeriesBatchBuilder::default(), job.memory.nothing());

@@ -2,8 +2,9 @@
 //!
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
+use super::OrEnds;
 use crate::cell::rest;
-use crate::message::{ChunkOf, ExternalView, ReadError, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
+use crate::message::{ChunkOf, ExternalView, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
 use crate::shard::read::cursors::{Cursor, Found, Rows};
 use crate::shard::read::job::Job;
 use crate::shard::{Host, Shard};
@@ -29,7 +30,7 @@ pub(super) async fn next_batch<H: Host>(
     job: &Job<H>,
     cursor: &mut Cursor,
     bytes: usize,
-) -> Result<SeriesBatch, ReadError> {
+) -> OrEnds<SeriesBatch> {
     let Cursor { rows, next, selection, wanted, .. } = cursor;
     let (Rows::Series(found), Wanted::Series(wanted)) = (rows, &*wanted) else {
         unreachable!("the cursor is one over series")

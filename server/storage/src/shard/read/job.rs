@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::OrEnds;
 use crate::message::{ReadError, ReadTicket};
 use crate::shard::read::memory::{OfRead, Reservation};
 use crate::shard::{Host, Shard};
@@ -23,24 +24,24 @@ pub(super) struct Job<H> {
 impl<H: Host> Job<H> {
     /// Called at each step of a loop: lets traffic have its turn where the slice is spent. An error:
     /// nobody waits for the read any more.
-    pub(super) async fn yield_if_needed(&self) -> Result<(), ReadError> {
+    pub(super) async fn yield_if_needed(&self) -> OrEnds<()> {
         self.host.yield_if_needed().await;
         self.check_cancelled()
     }
 
-    fn check_cancelled(&self) -> Result<(), ReadError> {
+    fn check_cancelled(&self) -> OrEnds<()> {
         if self.ticket.is_cancelled() { Err(ReadError::Cancelled) } else { Ok(()) }
     }
 
     /// Waits for memory that the read is to collect something in. No slice is held meanwhile.
-    pub(super) async fn reserve(&self, bytes: usize) -> Result<Reservation, ReadError> {
+    pub(super) async fn reserve(&self, bytes: usize) -> OrEnds<Reservation> {
         let mut reserved = self.memory.nothing();
         self.grow(&mut reserved, bytes).await?;
         Ok(reserved)
     }
 
     /// Waits until a batch that has grown to so many bytes is paid for.
-    pub(super) async fn pay(&self, reserved: &mut Reservation, batch_bytes: usize) -> Result<(), ReadError> {
+    pub(super) async fn pay(&self, reserved: &mut Reservation, batch_bytes: usize) -> OrEnds<()> {
         match batch_bytes.checked_sub(reserved.bytes()) {
             None | Some(0) => Ok(()),
             Some(owed) => self.grow(reserved, owed.max(PAID_AHEAD_BYTES)).await,
@@ -48,7 +49,7 @@ impl<H: Host> Job<H> {
     }
 
     /// Waits for so many bytes more.
-    pub(super) async fn grow(&self, reserved: &mut Reservation, bytes: usize) -> Result<(), ReadError> {
+    pub(super) async fn grow(&self, reserved: &mut Reservation, bytes: usize) -> OrEnds<()> {
         if reserved.try_grow(bytes)? {
             return Ok(());
         }

@@ -5,9 +5,10 @@
 
 use roaring::RoaringBitmap;
 
+use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{ReadError, Selection, TextBatch};
+use crate::message::{Selection, TextBatch};
 use crate::shard::index::{Listed, Moment, NameRef, NamesListed, PairsListed};
 use crate::shard::read::cursors::{Cursor, Rows};
 use crate::shard::read::job::Job;
@@ -27,7 +28,7 @@ pub(super) async fn find_names<H: Host>(
     job: &Job<H>,
     selection: &Selection,
     moment: Moment,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     let names_max = job.shard.borrow().index.name_count();
     let mut reserved = job.reserve(3 * names_max * size_of::<NameRef>()).await?;
     let mut names = all_names(job).await?;
@@ -48,7 +49,7 @@ pub(super) async fn find_names<H: Host>(
     Ok((Rows::Names(names), reserved))
 }
 
-pub(super) async fn all_names<H: Host>(job: &Job<H>) -> Result<Vec<NameRef>, ReadError> {
+pub(super) async fn all_names<H: Host>(job: &Job<H>) -> OrEnds<Vec<NameRef>> {
     let mut listed = NamesListed::default();
     while job.shard.borrow().index.list_names(PLACES, &mut listed) == Listed::Part {
         job.yield_if_needed().await?;
@@ -61,7 +62,7 @@ async fn names_of_series<H: Host>(
     job: &Job<H>,
     series: &Answered,
     selection: &Selection,
-) -> Result<Vec<NameRef>, ReadError> {
+) -> OrEnds<Vec<NameRef>> {
     let mut names = RoaringBitmap::new();
     for (i, series) in series.bitmap.iter().map(SeriesRef).enumerate() {
         {
@@ -82,7 +83,7 @@ async fn names_with_series<H: Host>(
     job: &Job<H>,
     mut names: Vec<NameRef>,
     mut sought: Sought<'_>,
-) -> Result<Vec<NameRef>, ReadError> {
+) -> OrEnds<Vec<NameRef>> {
     let mut kept = 0;
     for at in 0..names.len() {
         let text: Box<str> = job.shard.borrow().index.name(names[at]).into();
@@ -101,7 +102,7 @@ pub(super) async fn find_values<H: Host>(
     name: &str,
     selection: &Selection,
     moment: Moment,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     let Pairs { pairs: values, mut reserved } = match selection.is_everything() {
         true => pairs_of(job, name).await?,
         false => {
@@ -126,7 +127,7 @@ async fn values_of_series<H: Host>(
     name: &str,
     series: &Answered,
     selection: &Selection,
-) -> Result<Pairs, ReadError> {
+) -> OrEnds<Pairs> {
     // No series has a label twice.
     let values_max = series.bitmap.len() as usize;
     let reserved = job.reserve(2 * values_max * size_of::<LabelRef>()).await?;
@@ -155,11 +156,7 @@ async fn values_of_series<H: Host>(
 }
 
 /// Many series: one of each value is looked for.
-async fn values_with_series<H: Host>(
-    job: &Job<H>,
-    name: &str,
-    mut sought: Sought<'_>,
-) -> Result<Pairs, ReadError> {
+async fn values_with_series<H: Host>(job: &Job<H>, name: &str, mut sought: Sought<'_>) -> OrEnds<Pairs> {
     let Pairs { mut pairs, reserved } = pairs_of(job, name).await?;
     let mut kept = 0;
     for at in 0..pairs.len() {
@@ -190,7 +187,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Whether one of the series has the label and a sample in the range. Mostly the first pair tells.
-    async fn has_series<H: Host>(&mut self, job: &Job<H>, name: &str) -> Result<bool, ReadError> {
+    async fn has_series<H: Host>(&mut self, job: &Job<H>, name: &str) -> OrEnds<bool> {
         let mut listed = PairsListed::default();
         loop {
             let step = job.shard.borrow().index.list_pairs(name, STEP, &mut listed);
@@ -207,7 +204,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Whether one of the series has the pair and a sample in the range.
-    async fn is_wanted<H: Host>(&mut self, job: &Job<H>, pair: LabelRef) -> Result<bool, ReadError> {
+    async fn is_wanted<H: Host>(&mut self, job: &Job<H>, pair: LabelRef) -> OrEnds<bool> {
         let mut from = Some(0);
         while let Some(first) = from {
             let looked = self.look(&job.shard.borrow(), pair, first);
@@ -250,7 +247,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Takes the series out that have nothing in the range.
-    async fn narrow<H: Host>(&mut self, job: &Job<H>) -> Result<(), ReadError> {
+    async fn narrow<H: Host>(&mut self, job: &Job<H>) -> OrEnds<()> {
         let (mut from, mut step) = (Some(0), Vec::with_capacity(STEP));
         while let Some(first) = from {
             let mut series = self.series.bitmap.range(first..);
@@ -296,7 +293,7 @@ pub(super) async fn next_batch<H: Host>(
     job: &Job<H>,
     cursor: &mut Cursor,
     bytes: usize,
-) -> Result<TextBatch, ReadError> {
+) -> OrEnds<TextBatch> {
     let mut batch = TextBatch::default();
     let mut reserved = job.memory.nothing();
     while !cursor.is_at_end() && batch.bytes() < bytes {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use roaring::RoaringBitmap;
 
+use super::OrEnds;
 use crate::cell::series::LabelRef;
-use crate::message::ReadError;
 use crate::shard::index::{Listed, Moment, PairsListed};
 use crate::shard::read::job::Job;
 use crate::shard::read::memory::Reservation;
@@ -28,7 +28,7 @@ pub(super) struct Answered {
 }
 
 /// The series that match. Series that come or go meanwhile may be in it or not.
-pub(super) async fn answered<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Answered, ReadError> {
+pub(super) async fn answered<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<Answered> {
     let set_bytes = job.shard.borrow().index.set_bytes_max();
     let mut reserved = job.reserve(SETS_AT_ONCE * set_bytes).await?;
     job.yield_if_needed().await?;
@@ -39,7 +39,7 @@ pub(super) async fn answered<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Res
 }
 
 /// The series of all cells that match.
-async fn matching<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<RoaringBitmap, ReadError> {
+async fn matching<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<RoaringBitmap> {
     let (narrow, wide) = in_order(matchers);
     let mut found: Option<RoaringBitmap> = None;
     for matcher in narrow {
@@ -73,7 +73,7 @@ fn in_order(matchers: &[Matcher]) -> (Vec<&Matcher>, Vec<&Matcher>) {
 }
 
 /// Takes out the series of cells that another shard answers for.
-async fn drop_foreign<H: Host>(job: &Job<H>, series: &mut RoaringBitmap) -> Result<(), ReadError> {
+async fn drop_foreign<H: Host>(job: &Job<H>, series: &mut RoaringBitmap) -> OrEnds<()> {
     let cells = job.shard.borrow().cells.len();
     for cell in 0..cells {
         let foreign = job.shard.borrow().foreign_in(CellId(cell as u16), job.epoch);
@@ -103,7 +103,7 @@ async fn narrow_by_values<H: Host>(
     job: &Job<H>,
     matcher: &Matcher,
     so_far: RoaringBitmap,
-) -> Result<RoaringBitmap, ReadError> {
+) -> OrEnds<RoaringBitmap> {
     let takes_missing = matcher.matches_empty();
     let marked = match matcher.deciding_values() {
         Some(values) => mark_named(job, matcher, values, &so_far).await?,
@@ -121,7 +121,7 @@ async fn mark_named<H: Host>(
     matcher: &Matcher,
     values: impl Iterator<Item = &str>,
     so_far: &RoaringBitmap,
-) -> Result<RoaringBitmap, ReadError> {
+) -> OrEnds<RoaringBitmap> {
     let mut marked = RoaringBitmap::new();
     for value in values {
         {
@@ -141,7 +141,7 @@ async fn mark_searched<H: Host>(
     matcher: &Matcher,
     takes_missing: bool,
     so_far: &RoaringBitmap,
-) -> Result<RoaringBitmap, ReadError> {
+) -> OrEnds<RoaringBitmap> {
     if so_far.is_empty() {
         return Ok(RoaringBitmap::new());
     }
@@ -204,11 +204,7 @@ fn search_pair<H: Host>(
     }
 }
 
-async fn search_on<H: Host>(
-    job: &Job<H>,
-    value: &str,
-    searching: &mut Searching<'_>,
-) -> Result<bool, ReadError> {
+async fn search_on<H: Host>(job: &Job<H>, value: &str, searching: &mut Searching<'_>) -> OrEnds<bool> {
     loop {
         job.yield_if_needed().await?;
         if let Some(is_match) = searching.matches(value, || job.host.is_slice_spent()) {
@@ -224,7 +220,7 @@ pub(super) struct Pairs {
 }
 
 /// The pairs of a name. Pairs that come or go meanwhile may be in it or not.
-pub(super) async fn pairs_of<H: Host>(job: &Job<H>, name: &str) -> Result<Pairs, ReadError> {
+pub(super) async fn pairs_of<H: Host>(job: &Job<H>, name: &str) -> OrEnds<Pairs> {
     let values = job.shard.borrow().index.value_count(name);
     // Some more may come while they are listed.
     let room = values + values / 8;

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use futures::future::select;
 
+use super::OrEnds;
 use crate::message::{ReadError, ReadTicket};
 use silverback_host::waiters::Changes;
 
@@ -151,7 +152,7 @@ impl OfRead {
 
 impl Reservation {
     /// Takes so many bytes more, if they can be had now. An error: they never can.
-    pub(super) fn try_grow(&mut self, bytes: usize) -> Result<bool, ReadError> {
+    pub(super) fn try_grow(&mut self, bytes: usize) -> OrEnds<bool> {
         let Present { memory, number } = &self.read;
         let State { bytes_max, taken_bytes, .. } = &*memory.0;
         // All that it has here, in other cursors too.
@@ -200,13 +201,13 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use silverback_host::waiters::counted::check_is_woken;
+    use silverback_test_support::waking::check_is_woken;
 
     fn reads<const N: usize>(memory: &ReadMemory) -> [OfRead; N] {
         std::array::from_fn(|_| memory.of(&ReadTicket::issue()))
     }
 
-    fn reserve(read: &OfRead, bytes: usize) -> Result<Option<Reservation>, ReadError> {
+    fn reserve(read: &OfRead, bytes: usize) -> OrEnds<Option<Reservation>> {
         let mut reserved = read.nothing();
         Ok(reserved.try_grow(bytes)?.then_some(reserved))
     }

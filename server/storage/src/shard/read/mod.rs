@@ -35,6 +35,9 @@ use silverback_model::{Epoch, Matcher};
 pub(super) use cursors::Found;
 pub use memory::ReadMemory;
 
+/// What a read looked for, or why it ended before.
+type OrEnds<T> = Result<T, ReadError>;
+
 /// The reads of one shard: those at work, and the cursors that wait to be fetched from.
 #[derive(Debug)]
 pub struct Reads {
@@ -68,7 +71,7 @@ impl Reads {
         shard: Rc<RefCell<Shard>>,
         host: H,
         read: Read,
-    ) -> Result<Box<ReadReply>, ReadError> {
+    ) -> OrEnds<Box<ReadReply>> {
         let Read { ticket, epoch, request } = read;
         let _at_work = self.begin(&shard, epoch, &request)?;
         let memory = self.memory.of(&ticket);
@@ -85,16 +88,12 @@ impl Reads {
         ticket: &ReadTicket,
         epoch: Epoch,
         matchers: &[Matcher],
-    ) -> Result<Matched, ReadError> {
+    ) -> OrEnds<Matched> {
         let memory = self.memory.of(ticket);
         series::matched(&Job { shard, host, ticket: ticket.clone(), epoch, memory }, matchers).await
     }
 
-    async fn answer_begun<H: Host>(
-        self: &Rc<Self>,
-        job: &Job<H>,
-        request: ReadRequest,
-    ) -> Result<ReadReply, ReadError> {
+    async fn answer_begun<H: Host>(self: &Rc<Self>, job: &Job<H>, request: ReadRequest) -> OrEnds<ReadReply> {
         match request {
             ReadRequest::Open { selection, wanted, bytes } => {
                 self.check_room()?;
@@ -127,7 +126,7 @@ impl Reads {
         mut cursor: Cursor,
         id: Option<CursorId>,
         bytes: usize,
-    ) -> Result<ReadReply, ReadError> {
+    ) -> OrEnds<ReadReply> {
         match &cursor.wanted {
             Wanted::Series(wanted) => {
                 let batch = match wanted {
@@ -150,19 +149,14 @@ impl Reads {
     }
 
     /// Keeps a cursor for the next fetch, if there is one.
-    fn keep(&self, cursor: Cursor, id: Option<CursorId>) -> Result<Option<CursorId>, ReadError> {
+    fn keep(&self, cursor: Cursor, id: Option<CursorId>) -> OrEnds<Option<CursorId>> {
         if cursor.is_at_end() {
             return Ok(None);
         }
         self.cursors.borrow_mut().keep(id, cursor).map(Some)
     }
 
-    fn begin(
-        self: &Rc<Self>,
-        shard: &RefCell<Shard>,
-        epoch: Epoch,
-        request: &ReadRequest,
-    ) -> Result<AtWork, ReadError> {
+    fn begin(self: &Rc<Self>, shard: &RefCell<Shard>, epoch: Epoch, request: &ReadRequest) -> OrEnds<AtWork> {
         self.begun.set(self.begun.get() + 1);
         self.prune();
         let is_new = match request {
@@ -187,7 +181,7 @@ impl Reads {
     }
 
     /// Refuses one more cursor where there are as many as may be: before work is done for it.
-    fn check_room(&self) -> Result<(), ReadError> {
+    fn check_room(&self) -> OrEnds<()> {
         let cursors = self.cursors.borrow();
         cursors.check_room().inspect_err(|_| cursors.tell_waited_for())
     }

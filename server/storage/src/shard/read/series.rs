@@ -2,6 +2,7 @@
 
 use roaring::RoaringBitmap;
 
+use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{ExternalView, ReadError, Selection};
@@ -38,7 +39,7 @@ pub(super) async fn find<H: Host>(
     job: &Job<H>,
     selection: &Selection,
     view: Option<&ExternalView>,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     find_at_last(job, async || {
         let series = answered(job, &selection.matchers).await?;
         rows_of(job, selection, view, series).await
@@ -47,10 +48,7 @@ pub(super) async fn find<H: Host>(
 }
 
 /// The same of those that a cut of the range is of, which begins where the selection does.
-pub(super) async fn find_uncut<H: Host>(
-    job: &Job<H>,
-    selection: &Selection,
-) -> Result<(Rows, Reservation), ReadError> {
+pub(super) async fn find_uncut<H: Host>(job: &Job<H>, selection: &Selection) -> OrEnds<(Rows, Reservation)> {
     find_at_last(job, async || {
         let mut series = answered(job, &selection.matchers).await?;
         series.bitmap &= job.shard.borrow().late_marks.taken(selection.min_ms);
@@ -63,14 +61,14 @@ pub(super) async fn find_uncut<H: Host>(
 pub(super) async fn find_with_exemplars<H: Host>(
     job: &Job<H>,
     selection: &Selection,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     find_at_last(job, async || find_with_exemplars_once(job, selection).await).await
 }
 
 async fn find_with_exemplars_once<H: Host>(
     job: &Job<H>,
     selection: &Selection,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     let series = answered(job, &selection.matchers).await?;
     let count = job.shard.borrow().exemplars.series_count();
     let reserved = reserve_rows(job, count).await?;
@@ -82,10 +80,7 @@ async fn find_with_exemplars_once<H: Host>(
 
 /// Looks for series as [`unless_reused`] does, and where too many come and go, once more: series that come meanwhile may be
 /// in it or not, and then stand where those that went stood.
-async fn find_at_last<H: Host, T>(
-    job: &Job<H>,
-    find: impl AsyncFn() -> Result<T, ReadError>,
-) -> Result<T, ReadError> {
+async fn find_at_last<H: Host, T>(job: &Job<H>, find: impl AsyncFn() -> OrEnds<T>) -> OrEnds<T> {
     match unless_reused(job, &find).await? {
         Some(found) => Ok(found),
         None => find().await,
@@ -94,10 +89,7 @@ async fn find_at_last<H: Host, T>(
 
 /// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and
 /// need not match. `None`: too many come and go.
-async fn unless_reused<H: Host, T>(
-    job: &Job<H>,
-    find: impl AsyncFn() -> Result<T, ReadError>,
-) -> Result<Option<T>, ReadError> {
+async fn unless_reused<H: Host, T>(job: &Job<H>, find: impl AsyncFn() -> OrEnds<T>) -> OrEnds<Option<T>> {
     for _ in 0..TRIES {
         let freed = job.shard.borrow().store.freed();
         let found = find().await?;
@@ -113,7 +105,7 @@ async fn rows_of<H: Host>(
     selection: &Selection,
     view: Option<&ExternalView>,
     series: Answered,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     let reserved = reserve_rows(job, series.bitmap.len() as usize).await?;
     let refs = in_range(job, &series.bitmap, selection).await?;
     drop(series);
@@ -126,7 +118,7 @@ async fn rows_of<H: Host>(
 }
 
 /// So many series: as refs, which are sorted, and then as what is kept.
-async fn reserve_rows<H: Host>(job: &Job<H>, count: usize) -> Result<Reservation, ReadError> {
+async fn reserve_rows<H: Host>(job: &Job<H>, count: usize) -> OrEnds<Reservation> {
     let kept_bytes = count * size_of::<Found>();
     let refs_bytes = count * size_of::<SeriesRef>();
     job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await
@@ -136,7 +128,7 @@ async fn kept_rows<H: Host>(
     job: &Job<H>,
     refs: Vec<SeriesRef>,
     mut reserved: Reservation,
-) -> Result<(Rows, Reservation), ReadError> {
+) -> OrEnds<(Rows, Reservation)> {
     let found = found(job, &refs).await?;
     drop(refs);
     reserved.shrink_to(found.capacity() * size_of::<Found>());
@@ -151,12 +143,12 @@ pub(in crate::shard) struct Matched {
 }
 
 /// Finds the series that match, for somebody who does to them what must be done to no other.
-pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<Matched> {
     let matched = unless_reused(job, async || matched_once(job, matchers).await).await?;
     matched.ok_or(ReadError::Moved)
 }
 
-async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Matched, ReadError> {
+async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<Matched> {
     let series = answered(job, matchers).await?;
     let count = series.bitmap.len() as usize;
     let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<Found>())).await?;
@@ -166,7 +158,7 @@ async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> Result<Mat
 }
 
 /// With what tells each from others that may have its ref later.
-async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> Result<Vec<Found>, ReadError> {
+async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> OrEnds<Vec<Found>> {
     let mut found = Vec::with_capacity(refs.len());
     for step in refs.chunks(STEP) {
         {
@@ -191,11 +183,7 @@ struct Flat {
 
 /// Sorts series by a copy of their label refs that lies in one piece: else each comparison begins with
 /// two loads from memory that nothing is near.
-async fn sort_flat<H: Host>(
-    job: &Job<H>,
-    refs: Vec<SeriesRef>,
-    order: &Order<'_>,
-) -> Result<Vec<SeriesRef>, ReadError> {
+async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>, order: &Order<'_>) -> OrEnds<Vec<SeriesRef>> {
     let mut reserved = job.reserve(2 * refs.len() * size_of::<Flat>()).await?;
     let (mut rows, mut labels) = (Vec::with_capacity(refs.len()), Vec::new());
     for step in refs.chunks(STEP) {
@@ -241,7 +229,7 @@ async fn sort_grouped<H: Host>(
     job: &Job<H>,
     refs: Vec<SeriesRef>,
     order: &Order<'_>,
-) -> Result<Vec<SeriesRef>, ReadError> {
+) -> OrEnds<Vec<SeriesRef>> {
     let Some(grouped) = by_first_label(job, &refs, order).await? else {
         return sort_whole(job, refs, order).await;
     };
@@ -274,7 +262,7 @@ async fn by_first_label<H: Host>(
     job: &Job<H>,
     refs: &[SeriesRef],
     order: &Order<'_>,
-) -> Result<Option<Vec<Grouped>>, ReadError> {
+) -> OrEnds<Option<Vec<Grouped>>> {
     let mut grouped = Vec::with_capacity(refs.len());
     for step in refs.chunks(STEP) {
         {
@@ -299,7 +287,7 @@ async fn groups_of<H: Host>(
     job: &Job<H>,
     grouped: &[Grouped],
     groups_max: usize,
-) -> Result<Option<Vec<Group>>, ReadError> {
+) -> OrEnds<Option<Vec<Group>>> {
     let mut groups: Vec<Group> = Vec::with_capacity(groups_max);
     for (at, Grouped { first, .. }) in grouped.iter().enumerate() {
         let (begin, end, is_full) = (at as u32, at as u32 + 1, groups.len() == groups_max);
@@ -330,7 +318,7 @@ async fn sort_run<H: Host>(
     grouped: &[Grouped],
     run: &[Group],
     order: &Order<'_>,
-) -> Result<Vec<SeriesRef>, ReadError> {
+) -> OrEnds<Vec<SeriesRef>> {
     let series = run.iter().map(|group| (group.end - group.begin) as usize).sum();
     let _reserved = job.reserve(size_of::<SeriesRef>() * series + sort_bytes::<SeriesRef>(series)).await?;
     let mut refs = Vec::with_capacity(series);
@@ -343,11 +331,7 @@ async fn sort_run<H: Host>(
     }
 }
 
-async fn add_refs<H: Host>(
-    job: &Job<H>,
-    grouped: &[Grouped],
-    to: &mut Vec<SeriesRef>,
-) -> Result<(), ReadError> {
+async fn add_refs<H: Host>(job: &Job<H>, grouped: &[Grouped], to: &mut Vec<SeriesRef>) -> OrEnds<()> {
     for step in grouped.chunks(REFS_STEP) {
         to.extend(step.iter().map(|one| one.series));
         job.yield_if_needed().await?;
@@ -360,13 +344,13 @@ async fn sort_whole<H: Host>(
     job: &Job<H>,
     refs: Vec<SeriesRef>,
     order: &Order<'_>,
-) -> Result<Vec<SeriesRef>, ReadError> {
+) -> OrEnds<Vec<SeriesRef>> {
     let moment = job.shard.borrow().index.now();
     sort_in_slices(refs, job, |a, b| order.compare_series(&job.shard.borrow(), *a, *b, moment)).await
 }
 
 /// Those that are still there.
-async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> Result<Vec<SeriesRef>, ReadError> {
+async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> OrEnds<Vec<SeriesRef>> {
     let mut present = Vec::with_capacity(series.len() as usize);
     for (i, series) in series.iter().enumerate() {
         let series = SeriesRef(series);
@@ -385,7 +369,7 @@ async fn in_range<H: Host>(
     job: &Job<H>,
     series: &RoaringBitmap,
     selection: &Selection,
-) -> Result<Vec<SeriesRef>, ReadError> {
+) -> OrEnds<Vec<SeriesRef>> {
     let mut found = Vec::with_capacity(series.len() as usize);
     let (mut series, mut step) = (series.iter().map(SeriesRef), Vec::with_capacity(STEP));
     while series.len() > 0 {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::message::ReadError;
+use super::OrEnds;
 use crate::shard::Host;
 use crate::shard::read::job::Job;
 use silverback_model::merge::merge_runs;
@@ -22,7 +22,7 @@ pub(super) async fn sort_in_slices<T: Copy, H: Host>(
     mut items: Vec<T>,
     job: &Job<H>,
     compare: impl Fn(&T, &T) -> Ordering,
-) -> Result<Vec<T>, ReadError> {
+) -> OrEnds<Vec<T>> {
     for run in items.chunks_mut(STEP) {
         run.sort_by(&compare);
         job.yield_if_needed().await?;

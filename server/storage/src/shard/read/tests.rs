@@ -11,12 +11,12 @@ use crate::message::{
     CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch,
     SeriesWanted, TextBatch, TextsWanted, Wanted,
 };
+use crate::scripted::Scripted;
 use crate::shard::ownership::Ownership;
 use crate::shard::tests::{EVER, append, labels, scrape, shard};
 use crate::shard::{Reads, Shard};
 use crate::wal::NoJournal;
 use silverback_host::Alone;
-use silverback_host::scripted::Scripted;
 use silverback_model::limits::{CHUNK_RANGE_MS, CURSORS_MAX};
 use silverback_model::{
     CellId, Epoch, Exemplar, LabelBlock, Labels, MatchOp, Matcher, Sample, SeriesIdHasher, SeriesRef,

@@ -14,7 +14,7 @@ use self::margin::{Figure, Margin, RESAMPLES, SECONDS_MIN, SEED, block_len};
 use super::report::LoadReport;
 use super::summary::{parts, sum};
 use super::tally::{Second, Totals};
-use crate::failure::{Failure, output};
+use crate::failure::{Done, output};
 use crate::figures::grouped;
 
 /// A second that the end of a run cut to less says little of a rate.
@@ -33,7 +33,7 @@ pub struct CompareArgs {
 }
 
 /// Prints the comparison.
-pub fn run(arguments: &CompareArgs) -> Result<(), Failure> {
+pub fn run(arguments: &CompareArgs) -> Done {
     let (a, b) = (LoadReport::read(&arguments.a)?, LoadReport::read(&arguments.b)?);
     let mut out = output();
     writeln!(out, "A: {}\nB: {}", arguments.a.display(), arguments.b.display())?;

@@ -19,8 +19,7 @@ mod stats;
 use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
-use crate::api::response::NodeResponse;
+use crate::api::query::read_fault::{ReadAnswer, ReadFault};
 pub(crate) use active::{ActiveQueries, Client, serve_queries};
 pub(crate) use request::{Asked, Seen, checked_range};
 pub(crate) use run::{Evaluated, answer, evaluated};
@@ -30,7 +29,7 @@ use silverback_model::limits::EXPRESSION_BYTES_MAX;
 use silverback_promql::{LAID_OUT_BYTES_MAX, ParseOptions, Plan, PlanOptions, Query, QueryTimes};
 
 /// An expression, laid out on lines.
-pub(crate) async fn format(reader: &Reader, params: &Params) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn format(reader: &Reader, params: &Params) -> ReadAnswer {
     let laid_out = parsed(reader, request::expression(params), |query| query.pretty()).await?;
     let text = laid_out.ok_or_else(|| {
         bad(format_args!("the expression, laid out, would have more than {LAID_OUT_BYTES_MAX} bytes"))
@@ -40,7 +39,7 @@ pub(crate) async fn format(reader: &Reader, params: &Params) -> Result<NodeRespo
 }
 
 /// An expression as a tree.
-pub(crate) async fn parse(reader: &Reader, params: &Params) -> Result<NodeResponse, ReadFault> {
+pub(crate) async fn parse(reader: &Reader, params: &Params) -> ReadAnswer {
     let tree = parsed(reader, request::expression(params), |query| query.tree_json()).await?;
     let _slice = reader.slicer.begin().await;
     let mut out = Vec::new();

@@ -16,15 +16,15 @@ use silverback_storage::message::QueryShard;
 pub(crate) struct Asked {
     pub(super) text: Rc<str>,
     pub(super) times: QueryTimes,
-    pub(super) options: PlanOptions,
+    pub(crate) options: PlanOptions,
     /// Series of the answer; 0: all.
     pub(super) limit: usize,
     /// What it may take at the most, unless the node allows less.
-    pub(super) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// What the answer tells of its making.
     pub(super) stats: Option<StatsWanted>,
     /// How series are seen; `None`: as they are.
-    pub(super) seen: Option<Seen>,
+    pub(crate) seen: Option<Seen>,
 }
 
 /// How series are seen from outside the node: with its external labels, but ...

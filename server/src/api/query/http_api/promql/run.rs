@@ -19,8 +19,7 @@ use super::room::QueryRoom;
 use super::stats::{Stats, Timings};
 use super::{outside, parsed};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{QueryQueueError, ReadFault, check_replayed};
-use crate::api::response::NodeResponse;
+use crate::api::query::read_fault::{QueryQueueError, ReadAnswer, ReadFault, check_replayed};
 use crate::routing::{Asker, Permit, ReadInFlight, Reservation, TooManyReads};
 use silverback_promql::{Answer, Budget, Plan, QueryError};
 use silverback_runtime::{Elapsed, now, timeout};
@@ -34,7 +33,7 @@ pub(crate) async fn answer(
     question: Question,
     params: &Params,
     room: Reservation,
-) -> Result<NodeResponse, ReadFault> {
+) -> ReadAnswer {
     let asked = match question {
         Question::QueryRange => Asked::range(params),
         _at_one_time => Asked::instant(params, reader.clock.now_ms()),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::super::json;
 use silverback_promql::{QueryTimes, QueryableSamples};
@@ -30,18 +30,6 @@ pub(crate) struct Stats {
     pub(crate) samples_peak: usize,
 }
 
-/// In seconds, under Prometheus' names.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Seconds {
-    eval_total_time: f64,
-    result_sort_time: f64,
-    query_preparation_time: f64,
-    inner_eval_time: f64,
-    exec_queue_time: f64,
-    exec_total_time: f64,
-}
-
 /// So many steps are written between two looks at the clock.
 const STEPS_AT_ONCE: usize = 512;
 
@@ -50,14 +38,15 @@ impl Stats {
     /// [`Self::put_end`].
     pub(super) fn put_begin(&self, out: &mut Vec<u8>) {
         let Timings { queue, preparation, evaluation, sort } = self.timings;
-        let seconds = Seconds {
-            eval_total_time: (preparation + evaluation).as_secs_f64(),
-            result_sort_time: sort.as_secs_f64(),
-            query_preparation_time: preparation.as_secs_f64(),
-            inner_eval_time: evaluation.saturating_sub(sort).as_secs_f64(),
-            exec_queue_time: queue.as_secs_f64(),
-            exec_total_time: (queue + preparation + evaluation).as_secs_f64(),
-        };
+        // In seconds, under Prometheus' names.
+        let seconds = json!({
+            "evalTotalTime": (preparation + evaluation).as_secs_f64(),
+            "resultSortTime": sort.as_secs_f64(),
+            "queryPreparationTime": preparation.as_secs_f64(),
+            "innerEvalTime": evaluation.saturating_sub(sort).as_secs_f64(),
+            "execQueueTime": queue.as_secs_f64(),
+            "execTotalTime": (queue + preparation + evaluation).as_secs_f64(),
+        });
         out.extend_from_slice(b",\"stats\":{\"timings\":");
         json::put(out, &seconds);
         out.extend_from_slice(b",\"samples\":{");

@@ -1,5 +1,4 @@
 //! A thread of a test's, which decides what happens at each step.
-#![expect(clippy::disallowed_methods, reason = "the thread of a test, which has nothing else to do")]
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 
-use crate::Host;
+use silverback_host::Host;
 
 /// Clones are the same thread.
 #[derive(Clone)]

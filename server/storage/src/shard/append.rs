@@ -151,7 +151,9 @@ impl Shard {
         let mut outcome = PartOutcome::default();
         let (began, mut ahead) = (*position, Ahead::default());
         let series = &series[began.series..];
-        let series = &series[..series.len().min(SLICE_SERIES)];
+        // The work of a slice may be spent by the part before.
+        let series_max = if self.store.late_work() < SLICE_LATE_WORK { SLICE_SERIES } else { 1 };
+        let series = &series[..series.len().min(series_max)];
         let (mut rest, mut of_next) = (&samples[began.samples..], began.of_next);
         let (mut whole, mut in_order) = (series.len(), 0);
         for step in 0..series.len() + SLOT_AHEAD {

@@ -103,7 +103,9 @@ impl Shard {
                 let create = |store: &mut SeriesStore, labels| {
                     store.create_with_histogram(entry.id, labels, time_ms, histogram)
                 };
-                (self.create_by(body, entry.id, entry.labels, create, journal)?, Appended::Stored)
+                let series = self.create_by(body, entry.id, entry.labels, create, journal)?;
+                self.memory.look_before_next();
+                (series, Appended::Stored)
             }
         };
         let is_late = match appended {

@@ -1,7 +1,7 @@
 //! A shard's memory: what it holds, what it may hold, and what it refuses in between.
 //!
-//! What it holds are sums that are kept as things are made, cut and removed: asking costs some hundreds of
-//! instructions, for each part and for some of its new series, and nothing for a sample. The accounting and the
+//! What it holds are sums that are kept as things are made, cut and removed: asking costs a few
+//! dozen additions, for each part and for some of its new series, and nothing for a sample. The accounting and the
 //! kernel's own count are compared in a test.
 
 use crate::message::{MemoryPressure, ShardMemory};
@@ -67,11 +67,17 @@ impl MemoryGate {
     /// Whether one more series may be made without a look, with so much text of labels there.
     #[inline]
     fn has_ample_room(&mut self, text_bytes: usize) -> bool {
-        let unseen_bytes = text_bytes.saturating_sub(self.seen_text_bytes);
+        self.seen_text_bytes = self.seen_text_bytes.min(text_bytes);
+        let unseen_bytes = text_bytes - self.seen_text_bytes;
         self.unseen_series += 1;
         self.pressure == MemoryPressure::Ample
             && self.unseen_series <= UNSEEN_SERIES_MAX
             && unseen_bytes < UNSEEN_TEXT_BYTES_MAX
+    }
+
+    /// What was made takes much more than a new series mostly does: it is looked before the next one.
+    pub(super) fn look_before_next(&mut self) {
+        self.unseen_series = UNSEEN_SERIES_MAX;
     }
 
     /// The pressure of so many bytes. It rises at once, and falls only well below where it rose.
@@ -169,6 +175,32 @@ mod tests {
         for (held, expect) in steps {
             assert_eq!(gate.look(held * 1000), *expect, "at {held} in {steps:?}");
         }
+    }
+
+    /// How many of 20 series are made without a look, one after the other, each with so much text.
+    fn unseen(gate: &mut MemoryGate, mut text_bytes: usize, of_each: usize) -> usize {
+        (gate.unseen_series, gate.seen_text_bytes) = (0, text_bytes);
+        let mut made = 0;
+        while made < 20 && gate.has_ample_room(text_bytes) {
+            made += 1;
+            text_bytes += of_each;
+        }
+        made
+    }
+
+    #[test]
+    fn a_few_new_series_are_made_without_a_look_while_there_is_ample_room() {
+        let mut gate = MemoryGate::default();
+        assert!(!gate.has_ample_room(0), "the first is looked at");
+        assert_eq!(unseen(&mut gate, 1 << 30, 100), UNSEEN_SERIES_MAX as usize);
+        assert_eq!(unseen(&mut gate, 1 << 30, UNSEEN_TEXT_BYTES_MAX / 4), 4, "long texts");
+        (gate.unseen_series, gate.seen_text_bytes) = (0, 1 << 30);
+        assert!(gate.has_ample_room(1 << 20), "texts that went meanwhile");
+        assert!(!gate.has_ample_room((1 << 20) + UNSEEN_TEXT_BYTES_MAX), "and others that came");
+        gate.look_before_next();
+        assert!(!gate.has_ample_room(1 << 20));
+        gate.pressure = NoNewSeries;
+        assert_eq!(unseen(&mut gate, 0, 0), 0);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
 use crate::wal::{Durable, Journal, Log, LogError, LogReport, MemoryLog, NoJournal};
 use silverback_host::{Alone, Host};
 use silverback_model::clock::Clock;
+use silverback_model::limits::memory::NEW_SERIES_PERCENT;
 use silverback_model::{Epoch, Labels, RefusedReason, Sample, SeriesIdHasher, ShardId};
 
 pub(super) const EVER: TimeBounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
@@ -162,6 +163,10 @@ fn short_of_memory_new_series_are_refused_and_then_parts_until_retention_frees_s
     assert_eq!(short.written + refused_of(&short, RefusedReason::MemoryLimit), LOT as u64);
     let held = shard.borrow().stats().series;
     assert!(held > 4000 && !is_full(), "{held} series");
+    // It is looked at every few new series alone: no more than these and a page of each table are above the bound.
+    let (bound_bytes, held_bytes) =
+        ((4 << 20) / 100 * NEW_SERIES_PERCENT, shard.borrow().memory_bytes().total());
+    assert!(held_bytes < bound_bytes + (256 << 10), "{held_bytes} bytes, {bound_bytes} for new series");
     let mut scrapes = (2..5000).inspect(|t| {
         let known = new_series(0..2000, t * 1000);
         assert_eq!(append(&shard, EVER, &known).written, 2000, "known series go on");

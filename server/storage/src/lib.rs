@@ -13,6 +13,3 @@ pub mod message;
 pub mod cell;
 
 pub mod shard;
-
-#[cfg(test)]
-mod scripted;

@@ -32,6 +32,8 @@ pub mod worker;
 #[cfg(test)]
 mod late_tests;
 #[cfg(test)]
+mod scripted;
+#[cfg(test)]
 mod tests;
 
 use crate::cell::{Cell, SeriesRef, SeriesStore};

@@ -16,9 +16,9 @@ use crate::message::{
     ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest,
     ReadTicket, Selection, ShardReply, ShardRequest, TextsWanted, WriteBody, WritePart, WriteReply,
 };
-use crate::scripted::Scripted;
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
+use crate::shard::scripted::Scripted;
 use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
 use crate::wal::{Durable, Journal, Log, LogError, LogReport, MemoryLog, NoJournal};
 use silverback_host::{Alone, Host};

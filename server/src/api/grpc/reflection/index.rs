@@ -140,6 +140,7 @@ mod tests {
             "silverback.v1.Ingest",
             "silverback.v1.Query",
             "thanos.Exemplars",
+            "thanos.Query",
             "thanos.Store",
             "thanos.WriteableStore",
             "thanos.info.Info",

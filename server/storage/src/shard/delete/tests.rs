@@ -6,9 +6,9 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::message::{Read, ReadReply, ReadRequest, Rows, SeriesWanted};
-use crate::scripted::Scripted;
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
+use crate::shard::scripted::Scripted;
 use crate::shard::tests::{EVER, append_to, labels, scrape, shard};
 use crate::wal::record::{Group, records};
 use crate::wal::replay::Restore;

@@ -15,10 +15,10 @@ use crate::message::{
     PlainStep, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView,
     SeriesWanted, WriteBody, WritePart,
 };
-use crate::scripted::Scripted;
 use crate::shard::append::TimeBounds;
 use crate::shard::migration::{Taken, take_step};
 use crate::shard::ownership::Ownership;
+use crate::shard::scripted::Scripted;
 use crate::shard::{Reads, Shard, delete};
 use crate::wal::{MemoryLog, NoJournal};
 use silverback_host::{Alone, Host};

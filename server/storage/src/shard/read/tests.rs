@@ -11,8 +11,8 @@ use crate::message::{
     CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch,
     SeriesWanted, TextBatch, TextsWanted, Wanted,
 };
-use crate::scripted::Scripted;
 use crate::shard::ownership::Ownership;
+use crate::shard::scripted::Scripted;
 use crate::shard::tests::{EVER, append, labels, scrape, shard};
 use crate::shard::{Reads, Shard};
 use crate::wal::NoJournal;

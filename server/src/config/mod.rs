@@ -96,7 +96,7 @@ pub enum OtlpHistograms {
 pub enum ThanosQueryApi {
     /// It is, and in distributed mode has them evaluated here.
     Announced,
-    /// It reads series.
+    /// It isn't: in local mode it reads series, and in distributed mode it leaves the node out.
     Hidden,
 }
 

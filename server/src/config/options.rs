@@ -244,7 +244,8 @@ options! {
         /// The label that tells whose they are, as Thanos Receive has it
         tenant_label_name: String = "tenant_id".to_owned(), "tenant-label-name" NAME One(Own(parse_name, String::clone));
         /// `on`: Thanos Query in distributed mode is told that the node evaluates expressions, and has it do so. Only
-        /// where no other node has the same series. `off`: it reads series, and evaluates expressions itself
+        /// where no other node has the same series. `off`: a Query in local mode reads its series; one in distributed
+        /// mode leaves the node out: switch it on on every node before Query's mode
         thanos_query_api: ThanosQueryApi = ThanosQueryApi::Hidden, "thanos-query-api" MODE One(
             words!("is neither on nor off": ThanosQueryApi { Announced = "on", Hidden = "off" })
         );

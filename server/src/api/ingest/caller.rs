@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::{Refused, Unit};
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::{CountedAs, Rejection};
 use silverback_storage::message::Examples;
 
 /// A core, as one client sees it.
@@ -76,11 +76,11 @@ impl Caller {
 
     /// Counts a write request that was refused as a whole, of whichever protocol.
     fn count_rejection(&self, rejection: &Rejection) {
-        self.count(|counts| match rejection {
-            Rejection::Overloaded | Rejection::NoRoom => counts.writes_overloaded += 1,
-            Rejection::MemoryFull { .. } => counts.writes_memory_full += 1,
-            Rejection::NotReady(_) => counts.writes_not_durable += 1,
-            _of_its_sender => counts.writes_malformed += 1,
+        self.count(|counts| match rejection.counted_as() {
+            CountedAs::Malformed => counts.writes_malformed += 1,
+            CountedAs::Overloaded => counts.writes_overloaded += 1,
+            CountedAs::MemoryFull => counts.writes_memory_full += 1,
+            CountedAs::NotDurable => counts.writes_not_durable += 1,
         });
     }
 }

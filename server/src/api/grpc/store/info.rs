@@ -6,6 +6,11 @@ use silverback_proto::thanos::{Label, ZLabelSet};
 use crate::api::query::Reader;
 use crate::api::query::read_fault::{ReadFault, check_replayed};
 use crate::config::ThanosQueryApi;
+use silverback_model::limits::CHUNK_RANGE_MS;
+
+/// The oldest times that are told are multiples of this, in ms. Of nodes that say different ones, Thanos' distributed
+/// engine leaves all but the oldest out of expressions that look back to before they begin.
+const BEGIN_GRID_MS: i64 = CHUNK_RANGE_MS;
 
 /// What Thanos Query takes for a store of newest samples.
 const COMPONENT: &str = "receive";
@@ -18,8 +23,9 @@ pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadFault> {
     let labels = ZLabelSet { labels: reader.external.labels().0.iter().map(label).collect() };
     let retention_ms = reader.config.retention.as_millis() as i64;
     // No shard is asked: what is older is dropped at the next pass of retention.
-    let (in_memory_ms, max_time) = (reader.clock.now_ms().saturating_sub(retention_ms), i64::MAX);
-    let min_time = in_memory_ms.min(reader.node.local_blocks.oldest_ms());
+    let kept_ms = reader.clock.now_ms().saturating_sub(retention_ms);
+    let (in_memory_ms, max_time) = (on_grid(kept_ms), i64::MAX);
+    let min_time = in_memory_ms.min(on_grid(reader.node.local_blocks.oldest_ms()));
     Ok(InfoResponse {
         label_sets: vec![labels.clone()],
         component_type: COMPONENT.to_owned(),
@@ -36,4 +42,31 @@ pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadFault> {
             ThanosQueryApi::Hidden => None,
         },
     })
+}
+
+/// The last time on the grid that isn't after this one.
+fn on_grid(time_ms: i64) -> i64 {
+    time_ms.saturating_sub(time_ms.rem_euclid(BEGIN_GRID_MS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_begin_is_a_multiple_of_two_hours_and_never_later() {
+        const GRID: i64 = 7_200_000;
+        for (time_ms, expect) in [
+            (0, 0),
+            (1, 0),
+            (GRID - 1, 0),
+            (GRID, GRID),
+            (2 * GRID + 5, 2 * GRID),
+            (-1, -GRID),
+            (-GRID, -GRID),
+        ] {
+            assert_eq!(on_grid(time_ms), expect, "{time_ms}");
+        }
+        assert!(on_grid(i64::MAX) > i64::MAX - GRID && on_grid(i64::MIN) == i64::MIN);
+    }
 }

@@ -87,9 +87,10 @@ async fn answer(
     asked: Result<Asked, ReadFault>,
     (request_bytes, batch_series): (usize, Option<usize>),
 ) -> Result<Answers<Bytes>, ReadFault> {
-    reader.count(|counts| counts.thanos_queries += 1);
     let mut room = reader.read_bytes.begin();
     room.grow(request_bytes).map_err(|_| ReadFault::BudgetExceeded)?;
+    // From here on it counts as a query, too.
+    reader.count(|counts| counts.thanos_queries += 1);
     let evaluated = promql::evaluated(reader, asker, client, asked, room).await?;
     evaluated::stream(reader, evaluated, batch_series.unwrap_or(1)).await
 }

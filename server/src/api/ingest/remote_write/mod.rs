@@ -28,6 +28,7 @@ pub use decoder::{Decoder, Decoding, SeriesSink, Slice, Version};
 pub use id_cache::IdCache;
 pub use labels::CollectedLabels;
 pub use malformed::{MalformedBody, MalformedCause};
+pub(in crate::api::ingest) use rejection::CountedAs;
 pub use rejection::Rejection;
 pub use tally::Tally;
 pub use thanos::{SeriesIn, Survey};

@@ -106,15 +106,48 @@ pub enum Rejection {
     NotReady(String),
 }
 
+/// As what a rejection is counted. All but the first are the node's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedAs {
+    /// The sender's fault, whatever it is.
+    Malformed,
+    /// Too much is in flight.
+    Overloaded,
+    /// Memory is full.
+    MemoryFull,
+    /// The node starts or stops, or a log has failed.
+    NotDurable,
+}
+
 impl Rejection {
     /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
     pub(crate) fn is_of_node(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::NoRoom | Self::MemoryFull { .. } | Self::NotReady(_))
+        self.counted_as() != CountedAs::Malformed
     }
 
     /// Whether the rest of the body isn't waited for, so that nothing can follow on the connection.
     pub(in crate::api) fn leaves_body_unread(&self) -> bool {
-        matches!(self, Self::BodyTooLarge { .. } | Self::BodyTimedOut(_))
+        match self {
+            Self::BodyTooLarge { .. } | Self::BodyTimedOut(_) => true,
+            Self::Method
+            | Self::Header(_)
+            | Self::ContentType(_)
+            | Self::ContentEncoding(_)
+            | Self::NotGzip(_)
+            | Self::NotText(_)
+            | Self::Parameter(_)
+            | Self::TakesTooMuch { .. }
+            | Self::BodyBrokeOff(_)
+            | Self::Snappy(_)
+            | Self::Gzip(_)
+            | Self::Malformed(_)
+            | Self::Message(_)
+            | Self::OtherTenant { .. }
+            | Self::Overloaded
+            | Self::NoRoom
+            | Self::MemoryFull { .. }
+            | Self::NotReady(_) => false,
+        }
     }
 
     /// One word for it, as the reasons of samples have.
@@ -127,35 +160,46 @@ impl Rejection {
         self.traits().1
     }
 
-    /// When to send the same again, where that can help.
-    pub(in crate::api) fn retry_after(&self) -> Option<Duration> {
-        self.traits().2.map(Duration::from_secs)
+    /// As what it is counted.
+    pub(crate) fn counted_as(&self) -> CountedAs {
+        self.traits().2
     }
 
-    /// Its word, its cause, and after how many seconds to send the same again.
-    fn traits(&self) -> (&'static str, Cause, Option<u64>) {
+    /// When to send the same again, where that can help.
+    pub(in crate::api) fn retry_after(&self) -> Option<Duration> {
+        self.traits().3.map(Duration::from_secs)
+    }
+
+    /// Its word, its cause, as what it is counted, and after how many seconds to send the same again.
+    fn traits(&self) -> (&'static str, Cause, CountedAs, Option<u64>) {
         match self {
-            Self::Method => ("method", Cause::Method, None),
-            Self::Header(_) => ("header", Cause::MediaType, None),
-            Self::ContentType(_) | Self::NotText(_) => ("content_type", Cause::MediaType, None),
-            Self::ContentEncoding(_) | Self::NotGzip(_) => ("content_encoding", Cause::MediaType, None),
-            Self::Parameter(_) => ("parameter", Cause::Invalid, None),
-            Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => {
-                ("body_too_large", Cause::TooLarge, None)
+            Self::Method => ("method", Cause::Method, CountedAs::Malformed, None),
+            Self::Header(_) => ("header", Cause::MediaType, CountedAs::Malformed, None),
+            Self::ContentType(_) | Self::NotText(_) => {
+                ("content_type", Cause::MediaType, CountedAs::Malformed, None)
             }
-            Self::TakesTooMuch { .. } => ("takes_too_much", Cause::TooLarge, None),
-            Self::BodyTimedOut(_) => ("body_timed_out", Cause::TimedOut, Some(1)),
-            Self::BodyBrokeOff(_) => ("body_broke_off", Cause::BrokeOff, None),
-            Self::Snappy(SnappyError::Corrupt(_)) => ("snappy", Cause::Invalid, None),
-            Self::Gzip(_) => ("gzip", Cause::Invalid, None),
-            Self::Malformed(_) => ("malformed", Cause::Invalid, None),
-            Self::Message(_) => ("message", Cause::Invalid, None),
-            Self::OtherTenant { .. } => ("other_tenant", Cause::Invalid, None),
+            Self::ContentEncoding(_) | Self::NotGzip(_) => {
+                ("content_encoding", Cause::MediaType, CountedAs::Malformed, None)
+            }
+            Self::Parameter(_) => ("parameter", Cause::Invalid, CountedAs::Malformed, None),
+            Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => {
+                ("body_too_large", Cause::TooLarge, CountedAs::Malformed, None)
+            }
+            Self::TakesTooMuch { .. } => ("takes_too_much", Cause::TooLarge, CountedAs::Malformed, None),
+            Self::BodyTimedOut(_) => ("body_timed_out", Cause::TimedOut, CountedAs::Malformed, Some(1)),
+            Self::BodyBrokeOff(_) => ("body_broke_off", Cause::BrokeOff, CountedAs::Malformed, None),
+            Self::Snappy(SnappyError::Corrupt(_)) => ("snappy", Cause::Invalid, CountedAs::Malformed, None),
+            Self::Gzip(_) => ("gzip", Cause::Invalid, CountedAs::Malformed, None),
+            Self::Malformed(_) => ("malformed", Cause::Invalid, CountedAs::Malformed, None),
+            Self::Message(_) => ("message", Cause::Invalid, CountedAs::Malformed, None),
+            Self::OtherTenant { .. } => ("other_tenant", Cause::Invalid, CountedAs::Malformed, None),
             // A queue empties within a second or not at all.
-            Self::Overloaded | Self::NoRoom => ("overloaded", Cause::Overloaded, Some(1)),
+            Self::Overloaded | Self::NoRoom => {
+                ("overloaded", Cause::Overloaded, CountedAs::Overloaded, Some(1))
+            }
             // Retention passes free memory every few minutes.
-            Self::MemoryFull { .. } => ("memory_full", Cause::Overloaded, Some(30)),
-            Self::NotReady(_) => ("not_ready", Cause::NotReady, Some(5)),
+            Self::MemoryFull { .. } => ("memory_full", Cause::Overloaded, CountedAs::MemoryFull, Some(30)),
+            Self::NotReady(_) => ("not_ready", Cause::NotReady, CountedAs::NotDurable, Some(5)),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::super::params::bad;
 use super::histograms::computed;
+use super::outside::has_any_dropped;
 use super::pace::SlicePace;
 use super::room::{Part, QueryRoom};
 use super::shares;
@@ -229,6 +230,13 @@ impl<'a> Streams<'a> {
         }
     }
 
+    /// Whether what shards folded holds: since the scope was found, a series may have come that is seen as another one.
+    /// Where it doesn't, the series are folded together here.
+    async fn is_apart(&self) -> Result<bool, EvaluationError> {
+        let Some(outside) = self.outside else { return Ok(true) };
+        Ok(!has_any_dropped(self.reader, self.lease, &outside.view).await?)
+    }
+
     /// Keeps a series for the select's next time; where they come to be too many, none of them.
     fn record(&self, recording: &mut Option<Recording>, fetched: &Fetched, bytes: usize) {
         let Some(kept) = recording else { return };
@@ -257,8 +265,12 @@ impl Source for Streams<'_> {
             drop(self.pace.take());
             let (plan, outside) = (self.plan, self.outside);
             let folded = shares::folded(self.reader, self.lease, plan, outside, share, self.room).await;
+            let checked = match folded {
+                Ok(rows) => self.is_apart().await.map(|is_apart| is_apart.then_some(rows)),
+                Err(error) => Err(error),
+            };
             self.pace.put(self.reader.slicer.begin().await);
-            folded.map(Some).map_err(|error| self.noted(error))
+            checked.map_err(|error| self.noted(error))
         })
     }
 }

@@ -10,6 +10,7 @@ use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
 use crate::api::query::read_fault::ReadFault;
 use crate::api::query::rows::RowStream;
+use crate::routing::fanout::FanoutError;
 use crate::routing::{Outside, ReadLease};
 use silverback_promql::Plan;
 use silverback_storage::message::{ExternalView, Selection, TextBatch, TextsWanted};
@@ -38,11 +39,11 @@ pub(super) async fn of_query(
 }
 
 /// Whether a series in memory has a label of its own that isn't seen: only then two may be seen as one.
-async fn has_any_dropped(
+pub(super) async fn has_any_dropped(
     reader: &Rc<Reader>,
     lease: &ReadLease,
     view: &ExternalView,
-) -> Result<bool, ReadFault> {
+) -> Result<bool, FanoutError> {
     for name in view.dropped() {
         let (everything, values) = (Selection::everything(), TextsWanted::LabelValues(name.into()));
         if RowStream::<TextBatch>::is_any(reader, lease, everything, values).await? {

@@ -55,7 +55,7 @@ fn slow_sum(node: &Node) -> String {
     }
     let from = start / 1000;
     format!(
-        "/api/v1/query_range?query=sum(quantile_over_time(0.9,slow%5B50m%5D))&start={from}&end={}&step=1",
+        "/api/v1/query_range?query=sum(stddev_over_time(slow%5B50m%5D))&start={from}&end={}&step=1",
         from + 10_000
     )
 }
@@ -68,7 +68,7 @@ fn a_query_that_runs_is_listed_and_cancelled_on_all_cores_and_leaves_nothing() {
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| ask(&node, &path));
             let query = wait_for(&node, "running", 1).remove(0);
-            assert_eq!(query["query"], "sum(quantile_over_time(0.9,slow[50m]))");
+            assert_eq!(query["query"], "sum(stddev_over_time(slow[50m]))");
             assert_eq!(
                 (&query["kind"], &query["isCut"], &query["peer"]),
                 (&json!("query_range"), &json!(false), &json!("127.0.0.1"))

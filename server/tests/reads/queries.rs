@@ -12,9 +12,8 @@ use silverback_test_support::http::request;
 use silverback_test_support::http2::{self, END_HEADERS, END_STREAM, HEADERS, Http2, frame};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// At 10,000 steps it sorts 36,000 values each, which come in no order: far longer than any test waits, in little
-/// memory.
-const SLOW: &str = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)&\
+/// At 10,000 steps it looks at 360,000 values each: far longer than any test waits, in little memory.
+const SLOW: &str = "/api/v1/query_range?query=stddev_over_time(vector(time()*7919%251013)%5B100h:1s%5D)&\
                     start=9&end=9999&step=1";
 
 pub(crate) fn slow_for(timeout: &str) -> String {

@@ -174,8 +174,8 @@ fn a_long_read_whose_client_has_gone_stops_within_about_a_second() {
 #[test]
 fn a_long_read_stops_as_soon_where_more_came_before_its_client_went() {
     let node = Node::start(1);
-    // At 10,000 steps 36,000 values each are sorted, which come in no order.
-    let path = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)&start=9\
+    // At 10,000 steps 360,000 values each are looked at.
+    let path = "/api/v1/query_range?query=stddev_over_time(vector(time()*7919%251013)%5B100h:1s%5D)&start=9\
                 &end=9999&step=1";
     let next = request("GET", "/api/v1/labels", &[], b"");
     let part = request("POST", "/write", &[], b"up v=1 1");

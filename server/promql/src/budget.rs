@@ -191,6 +191,9 @@ impl Pace for NoPace {
 /// So much work between two questions to a [`Pace`], in values.
 const WORK_BETWEEN: usize = 2048;
 
+/// The most values that one pass goes through, or copies, before the pace is looked at.
+pub(crate) const PIECE: usize = 1 << 16;
+
 /// A pace with the work since it was asked last.
 pub(crate) struct Pacing<'a> {
     pace: &'a dyn Pace,

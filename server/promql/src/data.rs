@@ -7,7 +7,7 @@ use bytes::Bytes;
 use silverback_model::gorilla::read_columns;
 use silverback_model::{Labels, Sample};
 
-use crate::budget::{Held, Pacing};
+use crate::budget::{Held, PIECE, Pacing};
 use crate::error::QueryError;
 use crate::histogram::{Histogram, ResetHint};
 
@@ -118,19 +118,26 @@ impl Samples {
     }
 
     /// Without staleness markers, which mean something to instant selectors alone.
-    pub(crate) fn drop_stale(&mut self) {
-        // Without a branch for each, which is quicker than a look that ends at the first.
-        let has_nan = self.floats.iter().fold(false, |any, value| any | value.is_nan());
+    pub(crate) async fn drop_stale(&mut self, pacing: &Pacing<'_>) -> Result<(), QueryError> {
+        let mut has_nan = false;
+        for piece in self.floats.chunks(PIECE) {
+            // Without a branch for each, which is quicker than a look that ends at the first.
+            has_nan |= piece.iter().fold(false, |any, value| any | value.is_nan());
+            pacing.spent(piece.len()).await?;
+        }
         if has_nan && self.floats.iter().any(|value| is_stale(*value)) {
             let mut values = self.floats.iter();
             self.float_times.retain(|_| values.next().is_some_and(|value| !is_stale(*value)));
+            pacing.spent(self.floats.len()).await?;
             self.floats.retain(|value| !is_stale(*value));
+            pacing.spent(self.floats.len()).await?;
         }
         if self.histograms.iter().any(|histogram| histogram.is_stale()) {
             let mut values = self.histograms.iter();
             self.histogram_times.retain(|_| values.next().is_some_and(|value| !value.is_stale()));
             self.histograms.retain(|histogram| !histogram.is_stale());
         }
+        Ok(())
     }
 
     /// Runs that overlap are rare: they are put in order here.

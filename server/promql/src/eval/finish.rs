@@ -128,7 +128,7 @@ impl Evaluator<'_> {
                 let (mut samples, mut decoded) = (Samples::default(), self.budget.hold());
                 while let Some(fetched) = self.source.next(*select).await? {
                     samples.read(&fetched, after_ms, until_ms, &mut decoded, &self.pacing).await?;
-                    samples.drop_stale();
+                    samples.drop_stale(&self.pacing).await?;
                     let read = samples.len();
                     self.budget.count_read(read);
                     if self.queryable.counts() {

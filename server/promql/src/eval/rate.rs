@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use super::window::{Context, Given, View};
 use crate::ast::Edge;
+use crate::budget::{Held, PIECE, Pacing};
+use crate::error::QueryError;
 use crate::functions::Function;
 use crate::notes::Note;
 
@@ -27,14 +29,28 @@ impl Kind {
     }
 }
 
-/// The places of the values that are below the one before them.
-pub(super) fn resets(values: &[f64]) -> Vec<usize> {
-    let later = values.get(1..).unwrap_or_default();
-    // Mostly there are none, which is quicker to see without a look at each.
-    if !values.iter().zip(later).fold(false, |any, (before, value)| any | (value < before)) {
-        return Vec::new();
+/// The places of the values that are below the one before them, which are held.
+pub(super) async fn resets(
+    values: &[f64],
+    held: &mut Held<'_>,
+    pacing: &Pacing<'_>,
+) -> Result<Vec<usize>, QueryError> {
+    let (mut places, mut first) = (Vec::new(), 1);
+    while first < values.len() {
+        let end = values.len().min(first + PIECE);
+        let (before, later) = (&values[first - 1..end - 1], &values[first..end]);
+        // Mostly there are none, which is quicker to see without a branch for each.
+        let count: usize = before.iter().zip(later).map(|(before, value)| usize::from(value < before)).sum();
+        if count > 0 {
+            held.add(0, count * size_of::<usize>())?;
+            places.reserve_exact(count);
+            let pairs = before.iter().zip(later).zip(first..);
+            places.extend(pairs.filter(|((before, value), _)| value < before).map(|(_, place)| place));
+        }
+        pacing.spent(end - first).await?;
+        first = end;
     }
-    values.windows(2).enumerate().filter(|(_, pair)| pair[1] < pair[0]).map(|(at, _)| at + 1).collect()
+    Ok(places)
 }
 
 /// From the first sample to the last, and on to the range's edges where they are near.

@@ -50,7 +50,7 @@ impl Evaluator<'_> {
             let reads = samples.len();
             let values = match moment.edge {
                 Edge::Smoothed => {
-                    samples.drop_stale();
+                    samples.drop_stale(&self.pacing).await?;
                     self.smoothed(&samples, &fetched.labels, moment, times)
                 }
                 Edge::Plain | Edge::Anchored => latest(&samples, moment, times, lookback_ms, shown),

@@ -6,6 +6,7 @@ use super::rate::{Extrapolation, Kind, Sampled, resets};
 use super::series::{ABSENT, Column};
 use super::{Evaluator, Samples};
 use crate::ast::Edge;
+use crate::budget::{PIECE, Pacing};
 use crate::error::QueryError;
 use crate::eval::math::quantile_of_sorted;
 use crate::functions::Function;
@@ -105,8 +106,10 @@ pub(super) fn kept_bytes(function: Function, values: usize) -> usize {
         | Function::MinOverTime
         | Function::MaxOverTime
         | Function::Changes
-        | Function::Resets
-        | Function::QuantileOverTime => values * size_of::<f64>(),
+        | Function::Resets => values * size_of::<f64>(),
+        // What is sorted, and what changes of it from step to step.
+        Function::QuantileOverTime => (values + values / CHANGED_SHARE) * size_of::<f64>(),
+        // What rates keep is held as it is found: a counter's resets are few.
         _other => 0,
     }
 }
@@ -130,52 +133,54 @@ impl Evaluator<'_> {
             };
         }
         let range_s = window.source.range_ms as f64 / 1000.0;
-        let extrapolating = |is_counter, is_per_second| {
+        let (pacing, mut held) = (&self.pacing, self.budget.hold());
+        let mut extrapolating = async |is_counter, is_per_second| {
             let kind = Kind { is_counter, is_per_second };
-            let resets = if is_counter { resets(values) } else { Vec::new() };
-            Extrapolating { at, values, kind, range_s, resets, passed: 0, before: None }
+            let resets = if is_counter { resets(values, &mut held, pacing).await? } else { Vec::new() };
+            Ok::<_, QueryError>(Extrapolating { at, values, kind, range_s, resets, passed: 0, before: None })
         };
         match window.function {
-            Function::Rate => through!(extrapolating(true, true)),
-            Function::Increase => through!(extrapolating(true, false)),
-            Function::Delta => through!(extrapolating(false, false)),
+            Function::Rate => through!(extrapolating(true, true).await?),
+            Function::Increase => through!(extrapolating(true, false).await?),
+            Function::Delta => through!(extrapolating(false, false).await?),
             Function::Irate => through!(|stride: &Stride| instant(at, values, stride, true)),
             Function::Idelta => through!(|stride: &Stride| instant(at, values, stride, false)),
             Function::CountOverTime => through!(|stride: &Stride| (stride.end - stride.first) as f64),
             Function::PresentOverTime | Function::AbsentOverTime => through!(|_: &Stride| 1.0),
             Function::FirstOverTime => through!(|stride: &Stride| values[stride.first]),
             Function::LastOverTime => through!(|stride: &Stride| values[stride.end - 1]),
-            Function::SumOverTime => match exact_sums(values) {
+            Function::SumOverTime => match exact_sums(values, pacing).await? {
                 Some(sums) => through!(|stride: &Stride| sums[stride.end] - sums[stride.first]),
                 None => through!(Each(|stride: &Stride| sum(&values[stride.first..stride.end]))),
             },
-            Function::AvgOverTime => match exact_sums(values) {
+            Function::AvgOverTime => match exact_sums(values, pacing).await? {
                 Some(sums) => through!(|stride: &Stride| {
                     (sums[stride.end] - sums[stride.first]) / (stride.end - stride.first) as f64
                 }),
                 None => through!(Each(|stride: &Stride| avg(&values[stride.first..stride.end]))),
             },
-            Function::MinOverTime if has_nan(values) => through!(Each(|stride: &Stride| {
+            Function::MinOverTime if has_nan(values, pacing).await? => through!(Each(|stride: &Stride| {
                 let values = &values[stride.first..stride.end];
                 values[best(values, |new, old| new < old || old.is_nan())]
             })),
-            Function::MaxOverTime if has_nan(values) => through!(Each(|stride: &Stride| {
+            Function::MaxOverTime if has_nan(values, pacing).await? => through!(Each(|stride: &Stride| {
                 let values = &values[stride.first..stride.end];
                 values[best(values, |new, old| new > old || old.is_nan())]
             })),
             Function::MinOverTime => through!(Best::new(values, |new, old| new < old)),
             Function::MaxOverTime => through!(Best::new(values, |new, old| new > old)),
             Function::Changes => {
-                let pairs = pairs(values, |left, right| left != right && !(left.is_nan() && right.is_nan()));
+                let is_change = |left: f64, right: f64| left != right && !(left.is_nan() && right.is_nan());
+                let pairs = pairs(values, is_change, pacing).await?;
                 through!(|stride: &Stride| f64::from(pairs[stride.end - 1] - pairs[stride.first]))
             }
             Function::Resets => {
-                let pairs = pairs(values, |left, right| right < left);
+                let pairs = pairs(values, |left, right| right < left, pacing).await?;
                 through!(|stride: &Stride| f64::from(pairs[stride.end - 1] - pairs[stride.first]))
             }
-            Function::QuantileOverTime if !has_nan(values) => {
+            Function::QuantileOverTime if !has_nan(values, pacing).await? => {
                 let note = |q| note_quantile(self, window, q);
-                through!(Sorting { values, sorted: Vec::new(), within: (0, 0), q: &parameters[0], note })
+                through!(Sorting::new(values, &parameters[0], note))
             }
             _other => Ok(None),
         }
@@ -333,15 +338,32 @@ impl<F: Fn(f64, f64) -> bool> Striding for Best<'_, F> {
     }
 }
 
+/// Of the values in a range, at most one in so many is changed in what is sorted; where more change, all are sorted anew.
+const CHANGED_SHARE: usize = 4;
+/// So many changes are made one by one, each of which moves what is behind it; more are made in one go through all.
+const ONE_BY_ONE_MAX: usize = 16;
+/// Values that are moved in the time that one takes to be compared.
+const MOVED_AT_ONCE: usize = 8;
+
 /// `quantile_over_time`, where no value is NaN.
 struct Sorting<'a, F> {
     values: &'a [f64],
     sorted: Vec<f64>,
+    /// Values that come to be in the range or leave it, sorted.
+    changed: Vec<f64>,
     /// The places of what is sorted.
     within: (usize, usize),
     /// At each step.
     q: &'a [f64],
     note: F,
+    /// What the present step took, in values.
+    work: usize,
+}
+
+impl<'a, F: Fn(f64)> Sorting<'a, F> {
+    fn new(values: &'a [f64], q: &'a [f64], note: F) -> Self {
+        Self { values, sorted: Vec::new(), changed: Vec::new(), within: (0, 0), q, note, work: 0 }
+    }
 }
 
 impl<F: Fn(f64)> Striding for Sorting<'_, F> {
@@ -349,11 +371,12 @@ impl<F: Fn(f64)> Striding for Sorting<'_, F> {
         let (first, end) = (stride.first, stride.end);
         let (first_before, end_before) = self.within;
         let changes = first - first_before + end - end_before;
-        if 4 * changes > end - first || first >= end_before {
+        if CHANGED_SHARE * changes > end - first || first >= end_before {
             self.sorted.clear();
             self.sorted.extend_from_slice(&self.values[first..end]);
             self.sorted.sort_unstable_by(f64::total_cmp);
-        } else {
+            self.work = sorting_work(end - first);
+        } else if changes <= ONE_BY_ONE_MAX {
             for value in &self.values[first_before..first] {
                 let at = self.place(*value);
                 self.sorted.remove(at);
@@ -362,6 +385,11 @@ impl<F: Fn(f64)> Striding for Sorting<'_, F> {
                 let at = self.place(*value);
                 self.sorted.insert(at, *value);
             }
+            self.work = 1 + changes * (1 + (end - first) / MOVED_AT_ONCE);
+        } else {
+            self.take_out(first_before, first);
+            self.put_in(end_before, end);
+            self.work = 2 * (end - first) + sorting_work(changes);
         }
         self.within = (first, end);
         let q = self.q[stride.step];
@@ -369,8 +397,8 @@ impl<F: Fn(f64)> Striding for Sorting<'_, F> {
         quantile_of_sorted(q, &self.sorted)
     }
 
-    fn work(&self, stride: &Stride) -> usize {
-        stride.end - stride.first
+    fn work(&self, _stride: &Stride) -> usize {
+        self.work
     }
 }
 
@@ -378,37 +406,123 @@ impl<F> Sorting<'_, F> {
     fn place(&self, value: f64) -> usize {
         self.sorted.partition_point(|other| other.total_cmp(&value).is_lt())
     }
+
+    /// Takes the values of these places out of what is sorted.
+    fn take_out(&mut self, first: usize, end: usize) {
+        self.sort_changed(first, end);
+        let mut changed = self.changed.iter().copied().peekable();
+        self.sorted.retain(|value| changed.next_if(|out| out.to_bits() == value.to_bits()).is_none());
+    }
+
+    /// Puts the values of these places into what is sorted, the greatest first.
+    fn put_in(&mut self, first: usize, end: usize) {
+        self.sort_changed(first, end);
+        let mut old = self.sorted.len();
+        self.sorted.resize(old + self.changed.len(), 0.0);
+        let mut to = self.sorted.len();
+        while let Some(new) = self.changed.last().copied() {
+            to -= 1;
+            match old.checked_sub(1).map(|last| self.sorted[last]) {
+                Some(value) if value.total_cmp(&new).is_gt() => {
+                    self.sorted[to] = value;
+                    old -= 1;
+                }
+                _other => {
+                    self.sorted[to] = new;
+                    self.changed.pop();
+                }
+            }
+        }
+    }
+
+    fn sort_changed(&mut self, first: usize, end: usize) {
+        self.changed.clear();
+        self.changed.extend_from_slice(&self.values[first..end]);
+        self.changed.sort_unstable_by(f64::total_cmp);
+    }
 }
 
-fn has_nan(values: &[f64]) -> bool {
-    values.iter().fold(false, |any, value| any | value.is_nan())
+/// What sorting takes, in values.
+fn sorting_work(count: usize) -> usize {
+    count * (1 + count.checked_ilog2().unwrap_or(0) as usize)
+}
+
+async fn has_nan(values: &[f64], pacing: &Pacing<'_>) -> Result<bool, QueryError> {
+    for piece in values.chunks(PIECE) {
+        // Without a branch for each, which is quicker than a look that ends at the first.
+        if piece.iter().fold(false, |any, value| any | value.is_nan()) {
+            return Ok(true);
+        }
+        pacing.spent(piece.len()).await?;
+    }
+    Ok(false)
 }
 
 /// Up to this, sums of whole numbers are exact, whatever their order.
 const EXACT_MAX: f64 = (1_u64 << 53) as f64;
 
 /// The sum of the values before each place, and of all. `None`: not all sums of neighbours are exact.
-fn exact_sums(values: &[f64]) -> Option<Vec<f64>> {
+async fn exact_sums(values: &[f64], pacing: &Pacing<'_>) -> Result<Option<Vec<f64>>, QueryError> {
     let (mut sum, mut magnitude, mut are_whole) = (0.0, 0.0, true);
     let mut sums = Vec::with_capacity(values.len() + 1);
     sums.push(0.0);
-    for value in values {
-        are_whole &= value.trunc() == *value;
-        sum += value;
-        magnitude += value.abs();
-        sums.push(sum);
+    for piece in values.chunks(PIECE) {
+        for value in piece {
+            are_whole &= value.trunc() == *value;
+            sum += value;
+            magnitude += value.abs();
+            sums.push(sum);
+        }
+        // Not so where any is NaN or infinite.
+        if !(are_whole && magnitude < EXACT_MAX) {
+            return Ok(None);
+        }
+        pacing.spent(piece.len()).await?;
     }
-    // Not so where any is NaN or infinite.
-    (are_whole && magnitude < EXACT_MAX).then_some(sums)
+    Ok(Some(sums))
 }
 
 /// At each place, for how many values up to there the one before makes a pair with it.
-fn pairs(values: &[f64], is_pair: impl Fn(f64, f64) -> bool) -> Vec<u32> {
-    let mut count = 0;
-    let first = values.first().map(|_| 0);
-    let later = values.windows(2).map(|pair| {
-        count += u32::from(is_pair(pair[0], pair[1]));
-        count
-    });
-    first.into_iter().chain(later).collect()
+async fn pairs(
+    values: &[f64],
+    is_pair: impl Fn(f64, f64) -> bool,
+    pacing: &Pacing<'_>,
+) -> Result<Vec<u32>, QueryError> {
+    let (mut count, mut pairs) = (0, Vec::with_capacity(values.len()));
+    let mut before = values.first().copied().unwrap_or_default();
+    for (number, piece) in values.chunks(PIECE).enumerate() {
+        pairs.extend(piece.iter().enumerate().map(|(at, value)| {
+            // The first of all has none before it.
+            count += u32::from((number, at) != (0, 0) && is_pair(before, *value));
+            before = *value;
+            count
+        }));
+        pacing.spent(piece.len()).await?;
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_a_quantile_takes_no_more_than_sorting_its_range() {
+        const RANGE: usize = 4000;
+        let values: Vec<f64> =
+            (0..20_000_u32).map(|at| f64::from(at.wrapping_mul(2_654_435_761) >> 22)).collect();
+        for by in [1, 5, 8, 9, 40, 400, 499, 500, 501, 2000, 4000] {
+            let mut sorting = Sorting::new(&values, &[0.5; 16], |_| {});
+            for step in 0..4 {
+                let (first, end) = (step * by, step * by + RANGE);
+                let stride = Stride { step, first, end, start_ms: 0, end_ms: 0 };
+                sorting.value(&stride);
+                let mut expect = values[first..end].to_vec();
+                expect.sort_unstable_by(f64::total_cmp);
+                assert_eq!(sorting.sorted, expect, "{by}");
+                let (work, most) = (sorting.work(&stride), sorting_work(RANGE));
+                assert!(work <= most, "{work}, at most {most}: {by} places on");
+            }
+        }
+    }
 }

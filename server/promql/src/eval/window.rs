@@ -102,7 +102,7 @@ impl Evaluator<'_> {
                     if window.source.hints == Hinting::Found {
                         samples.find_resets();
                     }
-                    samples.drop_stale();
+                    samples.drop_stale(&self.pacing).await?;
                     self.budget.count_read(samples.len());
                     let labels = fetched.labels;
                     self.slide(window, times, &parameters, &samples, labels, false, &mut output).await?;
@@ -116,6 +116,7 @@ impl Evaluator<'_> {
                 self.queryable.resume(before);
                 for series in std::mem::take(&mut collected.series) {
                     from_column(&mut samples, &series.values, *inner);
+                    self.pacing.spent(inner.count).await?;
                     held.release_all();
                     held.add(0, samples.len() * SAMPLE_BYTES)?;
                     collected.let_go(&series);
@@ -161,8 +162,10 @@ impl Evaluator<'_> {
             return self.settle(output.sink).await;
         }
         let (back_ms, ahead_ms) = self.beyond(window);
-        let resets =
-            if rate::wants_resets(window.function) { rate::resets(&samples.floats) } else { Vec::new() };
+        let resets = match rate::wants_resets(window.function) {
+            true => rate::resets(&samples.floats, &mut held, &self.pacing).await?,
+            false => Vec::new(),
+        };
         let mut edges = Edges::default();
         let mut values = Column::absent(times.count);
         let mut arguments = vec![0.0; parameters.len()];

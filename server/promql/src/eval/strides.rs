@@ -338,7 +338,7 @@ impl<F: Fn(f64, f64) -> bool> Striding for Best<'_, F> {
     }
 }
 
-/// Of the values in a range, at most one in so many is changed in what is sorted; where more change, all are sorted anew.
+/// Where more than one in so many values of a range change, all of them are sorted anew.
 const CHANGED_SHARE: usize = 4;
 /// So many changes are made one by one, each of which moves what is behind it; more are made in one go through all.
 const ONE_BY_ONE_MAX: usize = 16;

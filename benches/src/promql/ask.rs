@@ -23,7 +23,7 @@ pub struct Cost {
     pub cpu_s: f64,
     /// From the question to the end of its answer.
     pub wall_s: f64,
-    /// The most resident memory, beyond what the server has at rest.
+    /// The most resident memory, beyond what the server has right before.
     pub grown_bytes: f64,
 }
 
@@ -35,12 +35,7 @@ pub fn path(text: &str, extent: &Extent) -> String {
 }
 
 /// Asks once.
-pub fn asked(
-    server: &Server,
-    text: &str,
-    extent: &Extent,
-    at_rest: u64,
-) -> Result<(Cost, Vec<u8>), RunError> {
+pub fn asked(server: &Server, text: &str, extent: &Extent) -> Result<(Cost, Vec<u8>), RunError> {
     let process = server.process()?;
     forget_peak(server.pid())?;
     let (before, began) = (process.usage()?, Instant::now());
@@ -48,7 +43,7 @@ pub fn asked(
     let wall_s = began.elapsed().as_secs_f64();
     thread::sleep(AFTER);
     let after = process.usage()?;
-    let grown_bytes = after.resident_peak_bytes.saturating_sub(at_rest) as f64;
+    let grown_bytes = after.resident_peak_bytes.saturating_sub(before.resident_bytes) as f64;
     Ok((Cost { cpu_s: after.cpu_s - before.cpu_s, wall_s, grown_bytes }, body))
 }
 

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use silverback_load::usage::Process;
 use silverback_proto::prometheus::WriteRequest;
 
 use super::dataset::{Extent, Instance};
@@ -25,8 +24,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// No server is waited for any longer.
 const REST_MAX: Duration = Duration::from_secs(300);
 
-/// Sends all data, and tells the resident memory of the server that is then at rest.
-pub fn fill(server: &Server, extent: &Extent) -> Result<u64, RunError> {
+/// Sends all data, and waits until the server is at rest.
+pub fn fill(server: &Server, extent: &Extent) -> Result<(), RunError> {
     let mut instances: Vec<Instance> =
         (0..extent.instances).map(|number| Instance::new(number, extent)).collect();
     let mut left = extent.rounds;
@@ -46,7 +45,7 @@ pub fn fill(server: &Server, extent: &Extent) -> Result<u64, RunError> {
     if sent > stored {
         return Err(RunError::NotStored { sent, acknowledged: sent, stored });
     }
-    Ok(rest(&server.process()?)?)
+    rest(server)
 }
 
 fn send(address: SocketAddr, instances: &mut [Instance], count: usize) -> Result<(), RunError> {
@@ -67,14 +66,14 @@ pub fn write(address: SocketAddr, request: WriteRequest) -> Result<(), RunError>
 }
 
 /// Waits for a server to have done what it put off.
-fn rest(process: &Process) -> io::Result<u64> {
-    let began = Instant::now();
+pub fn rest(server: &Server) -> Result<(), RunError> {
+    let (process, began) = (server.process()?, Instant::now());
     let mut before = process.usage()?.cpu_s;
     loop {
         thread::sleep(PERIOD);
         let usage = process.usage()?;
         if usage.cpu_s - before <= AT_REST * PERIOD.as_secs_f64() || began.elapsed() > REST_MAX {
-            return Ok(usage.resident_bytes);
+            return Ok(());
         }
         before = usage.cpu_s;
     }

@@ -53,7 +53,7 @@ pub fn judge(costs: &Costs, extent: &Extent, others: &Others) -> Vec<Bound> {
         costs.median(RATE.text, Side::Node),
         prometheus(costs).and_then(|side| costs.median(RATE.text, side)),
     ) {
-        at_most("peak memory to Prometheus'".to_owned(), own.grown_bytes / other.grown_bytes, MEMORY);
+        at_most("peak memory to Prometheus'".to_owned(), part(own.grown_bytes, other.grown_bytes), MEMORY);
     }
     if let Some((one, two)) = others.shards_s {
         let ratio = one / two;
@@ -81,7 +81,36 @@ fn beside(costs: &Costs, expression: &Expression) -> Vec<Bound> {
     bounds
 }
 
+/// What one is of the other. Where either is nothing, nothing was seen, and no bound is kept by that.
+fn part(own: f64, other: f64) -> f64 {
+    if own > 0.0 && other > 0.0 { own / other } else { f64::NAN }
+}
+
 /// The newest that is here.
 fn prometheus(costs: &Costs) -> Option<Side> {
     costs.peers().into_iter().rfind(|side| side.kind() == Peer::Prometheus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ask::Cost;
+    use super::*;
+
+    #[test]
+    fn memory_of_which_nothing_was_seen_keeps_no_bound() {
+        let keeps = |own: f64, other: f64| {
+            let mut costs = Costs::default();
+            for (side, grown_bytes) in [(Side::Node, own), (Side::Prometheus, other)] {
+                costs.add(RATE.text, side, Cost { cpu_s: 1.0, wall_s: 1.0, grown_bytes });
+            }
+            let extent = Extent { instances: 1, rounds: 1, start_ms: 0 };
+            let bounds = judge(&costs, &extent, &Others::default());
+            let memory = bounds.iter().find(|bound| bound.to_string().contains("peak memory"));
+            memory.map(|bound| bound.is_kept(Kind::Speed))
+        };
+        assert_eq!(keeps(1e6, 9e6), Some(true));
+        for (own, other) in [(9e6, 9e6), (0.0, 9e6), (9e6, 0.0), (0.0, 0.0)] {
+            assert_eq!(keeps(own, other), Some(false), "{own}, {other}");
+        }
+    }
 }

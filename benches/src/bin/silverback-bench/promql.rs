@@ -9,7 +9,7 @@ use clap::Args;
 use silverback_benches::promql::ask::{asked, matrix};
 use silverback_benches::promql::dataset::{Extent, INSTANCE_SERIES, INTERVAL_MS};
 use silverback_benches::promql::expressions::{ALL, Expression, RATE, panels};
-use silverback_benches::promql::load::fill;
+use silverback_benches::promql::load::{fill, rest};
 use silverback_benches::promql::tables::Costs;
 use silverback_benches::promql::together::{at_once, writes_beside};
 use silverback_benches::promql::verdict::{Others, judge};
@@ -70,7 +70,6 @@ pub struct PromqlArgs {
 struct Filled {
     side: Side,
     server: Server,
-    at_rest: u64,
 }
 
 /// Measures and judges.
@@ -97,7 +96,7 @@ fn measure(arguments: &PromqlArgs) -> Result<Vec<Bound>, Box<dyn Error>> {
     let extent = extent(arguments);
     let rounds = if arguments.small { 1 } else { arguments.rounds.max(1) };
     println!(
-        "{} series of {} samples; medians of {rounds} rounds; MB: the most resident memory beyond that at rest.\n",
+        "{} series of {} samples; medians of {rounds} rounds; MB: the most resident memory beyond that right before.\n",
         extent.instances * INSTANCE_SERIES,
         extent.rounds
     );
@@ -166,8 +165,8 @@ fn filled(
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
     eprintln!("filling {side}");
     let (server, _) = ground.start(&Subject { side, program }, &ground.cpus, &arguments, &[])?;
-    let at_rest = fill(&server, extent)?;
-    Ok(Filled { side, server, at_rest })
+    fill(&server, extent)?;
+    Ok(Filled { side, server })
 }
 
 /// Asks all servers one after the other, and compares what they say with what the node says.
@@ -179,8 +178,8 @@ fn ask_all(
     compares: bool,
 ) -> Result<Vec<Bound>, RunError> {
     let (mut own, mut bounds) = (None, Vec::new());
-    for Filled { side, server, at_rest } in all {
-        let (cost, body) = asked(server, expression.text, extent, *at_rest)?;
+    for Filled { side, server } in all {
+        let (cost, body) = asked(server, expression.text, extent)?;
         costs.add(expression.text, *side, cost);
         if !compares {
             continue;
@@ -215,10 +214,9 @@ fn others(
     rounds: usize,
 ) -> Result<Others, Box<dyn Error>> {
     all.truncate(1);
-    let Some(Filled { server, at_rest, side }) = all.pop() else { return Err("no node".into()) };
+    let Some(Filled { server, side }) = all.pop() else { return Err("no node".into()) };
     let walls = |server: &Server| {
-        let asked =
-            (0..rounds).map(|_| asked(server, RATE.text, extent, at_rest).map(|(cost, _)| cost.wall_s));
+        let asked = (0..rounds).map(|_| asked(server, RATE.text, extent).map(|(cost, _)| cost.wall_s));
         asked.collect::<Result<Vec<_>, _>>().map(median)
     };
     let panels = panels(extent.instances);
@@ -227,13 +225,21 @@ fn others(
     let writes_s = writes_beside(&server, RATE.text, IN_FLIGHT, extent, lasts)?;
     let mut others = Others { panels_s: median(at_once), writes_s, shards_s: None };
     if ground.cpus.len() > 1 {
-        let two = walls(&server)?;
         server.stop()?;
         let program = programs.get(side).ok_or("no node")?;
-        let one_shard = ["--shards=1".to_owned()];
-        let (server, _) = ground.start(&Subject { side, program }, &ground.cpus, &one_shard, &[])?;
-        others.shards_s = Some((walls(&server)?, two));
-        server.stop()?;
+        // Alike but for the shards: both have just started over the same directory.
+        let wall = |shards: usize| -> Result<f64, Box<dyn Error>> {
+            let arguments = [format!("--shards={shards}")];
+            let (server, _) = ground.start(&Subject { side, program }, &ground.cpus, &arguments, &[])?;
+            rest(&server)?;
+            // The first question is not measured.
+            asked(&server, RATE.text, extent)?;
+            let wall = walls(&server)?;
+            server.stop()?;
+            Ok(wall)
+        };
+        let two = wall(2)?;
+        others.shards_s = Some((wall(1)?, two));
     }
     Ok(others)
 }

@@ -74,7 +74,10 @@ impl<'a> XorIter<'a> {
             let base = turns.at / 8;
             let rest = &stream[base..];
             let mut padded = [0; 2 * SAMPLE_BYTES_MAX];
-            if let Some(head) = padded.get_mut(..rest.len()) {
+            // It is more only before a window that is none, which is left to the iterator.
+            if rest.len() <= SAMPLE_BYTES_MAX
+                && let Some(head) = padded.get_mut(..rest.len())
+            {
                 head.copy_from_slice(rest);
                 let mut of_rest = Turns { at: turns.at - 8 * base, end: 8 * rest.len(), goes_on: true };
                 of_rest.run(self, &padded, 8 * rest.len(), columns);

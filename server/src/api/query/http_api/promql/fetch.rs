@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::super::params::bad;
 use super::histograms::computed;
 use super::outside::has_any_dropped;
@@ -245,7 +247,7 @@ impl<'a> Streams<'a> {
             *recording = None;
             return;
         }
-        kept.series.push(fetched.clone());
+        kept.series.push(apart(fetched));
     }
 }
 
@@ -319,6 +321,15 @@ async fn given_of(
         }
     }
     Ok(Fetched { labels: Rc::new(Labels::from(view.labels)), runs })
+}
+
+/// The same with bytes of its own: those of a batch keep all of it, and no more than the chunks is counted.
+fn apart(fetched: &Fetched) -> Fetched {
+    let apart = |run: &Run| match run {
+        Run::Xor(bytes) => Run::Xor(Bytes::copy_from_slice(bytes)),
+        Run::Floats(_) | Run::Histograms(_) => run.clone(),
+    };
+    Fetched { labels: Rc::clone(&fetched.labels), runs: fetched.runs.iter().map(apart).collect() }
 }
 
 /// A chunk's histograms, which is some 10 µs of work: chunks are cut by their bytes.

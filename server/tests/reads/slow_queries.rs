@@ -28,7 +28,7 @@ fn a_slow_query_is_one_line_with_what_it_took_and_a_quick_one_is_none() {
     let line = eventually_found(|| lines(&node).into_iter().next().ok_or("no line"));
     let parts = [
         " WARN ",
-        "query=\"stddev_over_time(vector(time()*7919%251013)[100h:1s]) #\\u{1b}[2J\\n#x",
+        "query=\"stddev_over_time(vector(time()*7919%1013)[100h:1s]) #\\u{1b}[2J\\n#x",
         "kind=\"query_range\" start=9.0 end=9999.0 step=1.0 took_ms=",
         "queued_ms=0 ",
         "samples_read=0 ",

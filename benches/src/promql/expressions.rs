@@ -60,9 +60,12 @@ pub const ALL: [Expression; 20] = [
     RATE_OF_RACK,
     Expression::new("sum by (job) (increase(requests_total[1h]))"),
     Expression::new("sum by (job) (irate(requests_total[5m]))"),
-    Expression::new("topk(5, rate(requests_total[5m]))"),
-    Expression::new("histogram_quantile(0.99, sum by (le, job) (rate(latency_seconds_bucket[5m])))"),
-    Expression::new("max(histogram_quantile(0.9, rate(latency_seconds_bucket[5m])))"),
+    // Which of equal ones are chosen is each server's own: their sum is the same.
+    Expression::new("sum(topk(5, rate(requests_total[5m])))"),
+    // These counters begin at 0, to which Prometheus 3 extrapolates less far.
+    Expression::new("histogram_quantile(0.99, sum by (le, job) (rate(latency_seconds_bucket[5m])))")
+        .of_prometheus_3(),
+    Expression::new("max(histogram_quantile(0.9, rate(latency_seconds_bucket[5m])))").of_prometheus_3(),
     Expression::new("max by (job) (max_over_time(memory_bytes[1h]))"),
     Expression::new("sum by (job) (avg_over_time(memory_bytes[30m]))"),
     Expression::new("max by (job) (quantile_over_time(0.9, memory_bytes[10m]))"),

@@ -298,6 +298,42 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
 }
 
 #[test]
+fn what_comes_during_a_commit_is_appended_then_and_durable_by_the_next_one() {
+    const HALF_A_GROUP: usize = 32 * 1024;
+    let (log, inbox, shard) = (HeldLog::default(), Rc::new(Inbox::default()), shard());
+    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+    let (sent, held) = (Rc::clone(&replies), log.clone());
+    let reply = move |_, reply| {
+        held.is_let_through.set(false);
+        sent.borrow_mut().push(reply);
+    };
+    let worker = worker(&shard, Rc::clone(&inbox), log.clone(), Alone, reply);
+    let mut run = pin!(worker.run());
+    let mut go_on = || run.as_mut().now_or_never();
+    let send = |at_ms| inbox.push(NOBODY, ShardRequest::Write(write(&scrape(HALF_A_GROUP, at_ms))));
+    send(1000);
+    assert_eq!(go_on(), None);
+    (2..5).for_each(|scrape| send(1000 * scrape));
+    assert_eq!(go_on(), None);
+    assert_eq!(shard.borrow().stats().parts, 3, "a group's samples, and no more");
+    assert_eq!((log.commits.get(), replies.borrow().len()), (1, 0));
+    inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
+    assert_eq!(go_on(), None);
+    assert!(matches!(replies.borrow()[..], [ShardReply::CheckpointAsked(1)]), "{replies:?}");
+    log.is_let_through.set(true);
+    assert_eq!(go_on(), None);
+    assert_eq!((log.commits.get(), replies.borrow().len()), (2, 2), "the first alone is durable");
+    assert_eq!(shard.borrow().stats().parts, 4, "there is room in the next group");
+    log.is_let_through.set(true);
+    assert_eq!(go_on(), None);
+    assert_eq!((log.commits.get(), replies.borrow().len()), (3, 4));
+    log.is_let_through.set(true);
+    inbox.close();
+    assert_eq!(go_on(), Some(()));
+    assert!(matches!(replies.borrow()[4..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
+}
+
+#[test]
 fn writes_that_come_right_after_a_commit_share_the_next_one() {
     const COMMIT_US: u64 = 200;
     let (log, inbox, host) = (HeldLog::default(), Rc::new(Inbox::default()), Scripted::new(|_| {}));

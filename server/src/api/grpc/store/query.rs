@@ -30,6 +30,22 @@ struct Common {
     shard_info: Option<ShardInfo>,
 }
 
+/// It, of a request of either: types that have the same fields by the same names.
+macro_rules! common {
+    ($request:ident) => {
+        Common {
+            query: $request.query,
+            plan: $request.query_plan,
+            timeout_seconds: $request.timeout_seconds,
+            lookback_delta_seconds: $request.lookback_delta_seconds,
+            replica_labels: $request.replica_labels,
+            enable_dedup: $request.enable_dedup,
+            store_matchers: $request.store_matchers,
+            shard_info: $request.shard_info,
+        }
+    };
+}
+
 /// Answers an expression at one time.
 pub(super) async fn instant(
     reader: &Rc<Reader>,
@@ -38,16 +54,7 @@ pub(super) async fn instant(
     request: QueryRequest,
 ) -> Result<Answers<Bytes>, ReadFault> {
     let (bytes, batch_series) = (request.encoded_len(), select::limit(request.response_batch_size));
-    let common = Common {
-        query: request.query,
-        plan: request.query_plan,
-        timeout_seconds: request.timeout_seconds,
-        lookback_delta_seconds: request.lookback_delta_seconds,
-        replica_labels: request.replica_labels,
-        enable_dedup: request.enable_dedup,
-        store_matchers: request.store_matchers,
-        shard_info: request.shard_info,
-    };
+    let common = common!(request);
     let at_ms = match request.time_seconds {
         0 => Ok(reader.clock.now_ms()),
         seconds => ms("time_seconds", seconds),
@@ -65,16 +72,7 @@ pub(super) async fn range(
 ) -> Result<Answers<Bytes>, ReadFault> {
     let (bytes, batch_series) = (request.encoded_len(), select::limit(request.response_batch_size));
     let times = times_of(&request);
-    let common = Common {
-        query: request.query,
-        plan: request.query_plan,
-        timeout_seconds: request.timeout_seconds,
-        lookback_delta_seconds: request.lookback_delta_seconds,
-        replica_labels: request.replica_labels,
-        enable_dedup: request.enable_dedup,
-        store_matchers: request.store_matchers,
-        shard_info: request.shard_info,
-    };
+    let common = common!(request);
     let asked = times.and_then(|times| common.asked(times));
     answer(reader, asker, client, asked, (bytes, batch_series)).await
 }

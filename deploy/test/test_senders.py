@@ -80,7 +80,13 @@ def running(*arguments):
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            # A sender whose samples nobody takes goes on trying, Alloy for a minute: it doesn't outlive its test.
+            process.kill()
+            process.wait()
+            raise
 
 
 class SenderTest(unittest.TestCase):

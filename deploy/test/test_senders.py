@@ -324,7 +324,7 @@ class LockedNode(SenderTest):
     @HAS_COLLECTOR
     def test_collector_with_a_header(self):
         # For this test alone: a node that finds it in its environment does not start.
-        self.enter(mock.patch.dict(os.environ, SILVERBACK_TOKEN=TOKEN))
+        self.enter(mock.patch.dict(os.environ, REMOTE_WRITE_TOKEN=TOKEN))
         self.check_collector("headers: {")
 
     def check_collector_by_extension(self, name, file):

@@ -245,6 +245,7 @@ struct HeldLog {
     log: MemoryLog,
     commits: Rc<Cell<usize>>,
     is_let_through: Rc<Cell<bool>>,
+    fails: Rc<Cell<bool>>,
 }
 
 impl Log for HeldLog {
@@ -269,7 +270,11 @@ impl Log for HeldLog {
     async fn commit(&self) -> Result<Durable, LogError> {
         self.commits.set(self.commits.get() + 1);
         poll_fn(|_| if self.is_let_through.get() { Poll::Ready(()) } else { Poll::Pending }).await;
-        self.log.commit().await
+        if self.fails.get() {
+            Err(LogError::Failed("it was told to".into()))
+        } else {
+            self.log.commit().await
+        }
     }
 
     async fn flush(&self) -> Result<Durable, LogError> {
@@ -331,6 +336,35 @@ fn what_comes_during_a_commit_is_appended_then_and_durable_by_the_next_one() {
     inbox.close();
     assert_eq!(go_on(), Some(()));
     assert!(matches!(replies.borrow()[4..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
+}
+
+#[test]
+fn what_was_appended_beside_a_commit_that_fails_is_answered_and_so_is_all_before_the_inbox_closes() {
+    for fails in [false, true] {
+        let (log, inbox) = (HeldLog::default(), Rc::new(Inbox::default()));
+        let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+        let sent = Rc::clone(&replies);
+        let reply = move |_, reply| sent.borrow_mut().push(reply);
+        let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), Alone, reply);
+        let mut run = pin!(worker.run());
+        let mut go_on = || run.as_mut().now_or_never();
+        for at_ms in [1000, 2000, 3000] {
+            inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, at_ms))));
+            assert_eq!(go_on(), None);
+        }
+        inbox.close();
+        assert_eq!(go_on(), None, "a commit is in flight");
+        log.fails.set(fails);
+        log.is_let_through.set(true);
+        assert_eq!(go_on(), Some(()));
+        let is_answered = |reply: &ShardReply| match reply {
+            ShardReply::Write(WriteReply::Written(_)) => !fails,
+            ShardReply::Write(WriteReply::NotDurable(LogError::Failed(_))) => fails,
+            _another => false,
+        };
+        let replies = replies.borrow();
+        assert!(replies.len() == 3 && replies.iter().all(is_answered), "{replies:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The shard's worker: takes the writes that wait, appends, commits once for all of them, acknowledges.
-//! While a commit is on its way it appends the next group's and answers questions between two writes: none waits
-//! for the disk, and none sees half a write.
+//! While a commit is on its way it appends those of the next group. Questions are answered between two writes,
+//! then, too: none waits for the disk, and none sees half a write.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -71,7 +71,7 @@ pub struct Worker<L, H, R> {
 /// An appended part that waits for the commit.
 type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
 
-/// The parts that one commit makes durable.
+/// The parts that one commit acknowledges.
 #[derive(Default)]
 struct AppendedGroup {
     parts: Vec<Appended>,
@@ -84,7 +84,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     pub async fn run(self) {
         let mut group = AppendedGroup::default();
         while !group.parts.is_empty() || self.inbox.wait().await {
-            self.append_waiting(&mut group).await;
+            self.append_waiting(&mut group, &Cell::new(false)).await;
             self.wait_for_more(&mut group).await;
             if !group.parts.is_empty() {
                 group = self.commit(group).await;
@@ -105,17 +105,19 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 Either::Left((true, _)) => {}
                 Either::Left((false, _)) | Either::Right(_) => return,
             }
-            self.append_waiting(group).await;
+            self.append_waiting(group, &Cell::new(false)).await;
         }
     }
 
-    /// Answers the questions that wait, and appends the writes, up to a group's size.
-    async fn append_waiting(&self, group: &mut AppendedGroup) {
+    /// Answers the questions that wait, and appends the writes, up to a group's size or until it is over. A part is
+    /// appended whole.
+    async fn append_waiting(&self, group: &mut AppendedGroup, is_over: &Cell<bool>) {
         self.answer_questions();
         self.shard.borrow_mut().begin_slice();
         let bounds = self.bounds();
         let mut of_slice = 0;
         while group.samples < GROUP_SAMPLES
+            && !is_over.get()
             && let Some((from, mut write)) = self.inbox.take_write()
         {
             match self.refusal() {
@@ -272,9 +274,13 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
 
     /// Answers questions and appends writes until the commit that is on its way is over, as many as a group has room
     /// for: what was decoded just now is still in the core's caches, and isn't any more once all that comes during a
-    /// commit is. The part that is being appended then is appended whole.
+    /// commit is.
     async fn append_beside(&self, is_over: &Cell<bool>) -> AppendedGroup {
         let mut next = AppendedGroup::default();
+        // The commit sets out first, with its own group alone.
+        if !self.inbox.is_empty() {
+            self.host.yield_now().await;
+        }
         // No waker: who ends it polls on.
         let over = || poll_fn(|_| if is_over.get() { Poll::Ready(()) } else { Poll::Pending });
         loop {
@@ -287,7 +293,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
             }
             match select(over(), pin!(self.inbox.wait())).await {
                 Either::Left(_) | Either::Right((false, _)) => return next,
-                Either::Right((true, _)) => self.append_waiting(&mut next).await,
+                Either::Right((true, _)) => self.append_waiting(&mut next, is_over).await,
             }
         }
     }

@@ -117,10 +117,15 @@ fn opens_page<B>(request: &Request<B>) -> bool {
         && is(SEC_FETCH_DEST, b"document")
 }
 
+/// A header's beginning, for words and logs; without the name and the password that may stand before a host.
 fn shown(text: &[u8]) -> String {
-    let (text, rest) = text.split_at(text.len().min(SHOWN_BYTES_MAX));
+    let (before, host) = match text.iter().rposition(|byte| *byte == b'@') {
+        Some(at) => ("…@", &text[at + 1..]),
+        None => ("", text),
+    };
+    let (host, rest) = host.split_at(host.len().min(SHOWN_BYTES_MAX));
     let more = if rest.is_empty() { "" } else { "…" };
-    Quoted(&format!("{}{more}", String::from_utf8_lossy(text))).to_string()
+    Quoted(&format!("{before}{}{more}", String::from_utf8_lossy(host))).to_string()
 }
 
 /// Counts, logs and answers a request that was refused.
@@ -230,6 +235,17 @@ mod tests {
         let mut post = request("/", Version::HTTP_11, &link("document", "navigate"));
         *post.method_mut() = Method::POST;
         assert_eq!(check(&AllowedHosts::default(), &post), refused());
+    }
+
+    #[test]
+    fn a_password_before_a_host_is_not_shown() {
+        let host = || foreign_host("…@127.0.0.1");
+        check_head("/", Version::HTTP_11, &[("host", "admin:secret@127.0.0.1")], host());
+        check_head("http://admin:secret@127.0.0.1/", Version::HTTP_2, &[], host());
+        check_head("/", Version::HTTP_11, &[("host", "a:se@cret@127.0.0.1")], host());
+        let headers = [("host", "127.0.0.1"), ("origin", "http://admin:secret@127.0.0.1")];
+        let origin = Err(OriginRejected::Origin("\"…@127.0.0.1\"".to_owned()));
+        check_head("/", Version::HTTP_11, &headers, origin);
     }
 
     #[test]

@@ -30,7 +30,7 @@ struct Common {
     shard_info: Option<ShardInfo>,
 }
 
-/// It, of a request of either: types that have the same fields by the same names.
+/// [`Common`] of a `QueryRequest` or a `QueryRangeRequest`: two types whose fields have the same names.
 macro_rules! common {
     ($request:ident) => {
         Common {

@@ -103,9 +103,7 @@ pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, Ac
         Some(path) => access(path, &mut users, reading)?,
         None => Vec::new(),
     };
-    let rules = Rules::new(users, tokens)
-        .ok_or_else(|| AccessFault::new(web_path, "the system has no random numbers for a key"))?;
-    Ok(Doors { rules: Arc::new(rules), tls, headers, cautions })
+    Ok(Doors { rules: Arc::new(Rules::new(users, tokens)), tls, headers, cautions })
 }
 
 /// Whether a time as Go writes it is none: `0`, `0s`.

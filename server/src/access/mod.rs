@@ -15,6 +15,7 @@ mod fault;
 mod files;
 pub(crate) mod gate;
 mod known;
+mod places;
 pub(crate) mod reload;
 mod rules;
 pub mod scope;

@@ -11,6 +11,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rcgen::KeyPair;
 use silverback_model::limits::CREDENTIAL_CHECKS_MAX;
+use silverback_runtime::Peer;
 use silverback_test_support::Scratch;
 
 use super::gate::{Gate, Look, PasswordThread, Refusal};
@@ -248,11 +249,15 @@ fn basic(name: &str, password: &str) -> HeaderMap {
     headers(&format!("Basic {}", BASE64.encode(format!("{name}:{password}"))))
 }
 
+fn from(address: &str) -> Peer {
+    Peer::of(Some(address.parse().unwrap()))
+}
+
 /// What becomes of a request, whether it is known at once or not.
 fn decide(gate: &Gate, headers: &HeaderMap, needs: Scopes) -> Result<(), Refusal> {
     match gate.look(headers, needs) {
         Look::Decided(decided) => decided,
-        Look::Unknown(check) => block_on(gate.verify(check)),
+        Look::Unknown(check) => block_on(gate.verify(check, from("10.0.0.1"))),
     }
 }
 
@@ -322,39 +327,79 @@ fn users_and_tokens_may_do_what_the_access_file_says_and_other_users_everything(
     assert_eq!(gate.challenges().count(), 2);
 }
 
+/// Gives a gate what other files say.
+fn replace(gate: &Gate, dir: &Scratch, web: &str, access: Option<&str>) {
+    gate.replace(Arc::new(load(dir, Some(web), access).unwrap()));
+}
+
 #[test]
-fn other_doors_forget_what_was_known() {
+fn what_is_known_of_a_user_whose_hash_is_the_same_goes_on_with_other_files() {
     let dir = files();
-    let gate = gate(&dir, &users(&[("alice", "secret")]), None);
-    let alice = basic("alice", "secret");
+    let alices = users(&[("alice", "secret")]);
+    let gate = gate(&dir, &alices, None);
+    let (alice, guess) = (basic("alice", "secret"), basic("alice", "guess"));
+    assert_eq!(decide(&gate, &alice, WRITE), Ok(()));
+    assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
+    let bob =
+        format!("  bob: {}\nhttp_server_config:\n  headers: {{X-Frame-Options: deny}}\n", hash("other"));
+    replace(&gate, &dir, &format!("{alices}{bob}"), Some("users:\n  alice: [read]\n"));
+    assert!(is_known(&gate, &alice) && is_known(&gate, &guess));
+    assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
     assert_eq!(decide(&gate, &alice, READ), Ok(()));
-    gate.replace(Arc::new(load(&dir, Some(&users(&[("alice", "changed")])), None).unwrap()));
-    assert!(!is_known(&gate, &alice));
-    assert_eq!(decide(&gate, &alice, READ), Err(Refusal::Wrong));
+    let refused = Refusal::Scope { name: "alice".into(), needs: WRITE };
+    assert_eq!(decide(&gate, &alice, WRITE), Err(refused), "her scopes are the new ones");
+}
+
+#[test]
+fn a_user_who_is_removed_or_has_another_hash_is_forgotten_at_once() {
+    let dir = files();
+    let (both, secret) = (users(&[("alice", "secret"), ("bob", "other")]), hash("secret"));
+    let gate = gate(&dir, &both, None);
+    let (alice, bob) = (basic("alice", "secret"), basic("bob", "other"));
+    assert_eq!((decide(&gate, &alice, READ), decide(&gate, &bob, READ)), (Ok(()), Ok(())));
+    replace(&gate, &dir, &users(&[("alice", "changed"), ("carol", "secret")]), None);
+    for former in [&alice, &bob] {
+        assert!(!is_known(&gate, former));
+        assert_eq!(decide(&gate, former, READ), Err(Refusal::Wrong));
+    }
     assert_eq!(decide(&gate, &basic("alice", "changed"), READ), Ok(()));
-    gate.replace(Arc::new(load(&dir, Some(""), None).unwrap()));
+    // The same hash again, for two users: what one of them is says nothing of one who isn't there.
+    let [one, two] = ["carol", "dave"].map(|name| format!("  {name}: {secret}\n"));
+    let dave = basic("dave", "secret");
+    replace(&gate, &dir, &format!("basic_auth_users:\n{one}"), None);
+    assert_eq!(decide(&gate, &dave, READ), Err(Refusal::Wrong));
+    replace(&gate, &dir, &format!("basic_auth_users:\n{one}{two}"), None);
+    assert_eq!(decide(&gate, &dave, READ), Ok(()));
+    replace(&gate, &dir, &format!("basic_auth_users:\n{one}"), None);
+    assert_eq!(decide(&gate, &dave, READ), Err(Refusal::Wrong));
+    replace(&gate, &dir, "", None);
     assert_eq!(decide(&gate, &HeaderMap::new(), WRITE), Ok(()), "nobody is asked any more");
 }
 
 #[test]
-fn passwords_that_wait_are_bounded_and_the_same_one_waits_once() {
+fn passwords_that_wait_are_bounded_for_each_address_and_the_same_one_waits_once() {
     let dir = files();
-    let web = format!("basic_auth_users:\n  alice: {}\n", bcrypt::hash("secret", 11).unwrap());
+    let web = format!("basic_auth_users:\n  alice: {}\n", bcrypt::hash("secret", 12).unwrap());
     let gate = gate(&dir, &web, None);
-    let check = |headers: &HeaderMap| match gate.look(headers, READ) {
-        Look::Unknown(check) => Box::pin(gate.verify(check)),
+    let check = |headers: &HeaderMap, address| match gate.look(headers, READ) {
+        Look::Unknown(check) => Box::pin(gate.verify(check, from(address))),
         Look::Decided(decided) => panic!("{decided:?}"),
     };
     let alice = basic("alice", "secret");
-    let mut same: Vec<_> = (0..4 * CREDENTIAL_CHECKS_MAX).map(|_| check(&alice)).collect();
+    let mut same: Vec<_> = (0..4 * CREDENTIAL_CHECKS_MAX).map(|_| check(&alice, "10.0.0.1")).collect();
     assert!(same.iter_mut().all(|check| check.now_or_never().is_none()), "all wait for one");
     // The first of them leaves, and another one leads.
     drop(same.remove(0));
     assert!(block_on(futures::future::join_all(same)).iter().all(Result::is_ok));
     let guesses: Vec<_> = (0..2 * CREDENTIAL_CHECKS_MAX).map(|n| basic("alice", &n.to_string())).collect();
-    let mut others: Vec<_> = guesses.iter().map(check).collect();
+    let mut others: Vec<_> = guesses.iter().map(|guess| check(guess, "10.0.0.1")).collect();
     let at_once: Vec<_> = others.iter_mut().filter_map(|check| check.now_or_never()).collect();
-    assert!(at_once.len() >= CREDENTIAL_CHECKS_MAX - 2, "{}", at_once.len());
+    // Of the others some may have been checked meanwhile.
+    assert!(at_once.len() >= 3 * CREDENTIAL_CHECKS_MAX / 2 - 2, "{}", at_once.len());
     assert!(at_once.iter().all(|decided| *decided == Err(Refusal::Busy)));
     assert!(is_known(&gate, &alice), "who is known waits for nobody");
+    // Whoever leaves has its place until its turn comes, so that it takes no more of them by coming again.
+    drop(others);
+    assert_eq!(check(&basic("alice", "again"), "10.0.0.1").now_or_never(), Some(Err(Refusal::Busy)));
+    assert!(check(&basic("alice", "another"), "10.0.0.2").now_or_never().is_none());
 }

@@ -216,7 +216,7 @@ impl Listener {
 }
 
 fn peer_of(socket: &Socket) -> Peer {
-    Peer::of(socket.peer_addr().ok().and_then(|address| address.as_socket()))
+    Peer::of(socket.peer_addr().ok().and_then(|address| address.as_socket()).map(|address| address.ip()))
 }
 
 fn admit(socket: Socket, permit: acceptors::Permit) -> io::Result<(Stream, Permit)> {

@@ -3,20 +3,20 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr},
     ops::Bound,
 };
 
 /// An address as far as it stands for one client: of IPv6 the 64 bits that a network has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Peer(IpAddr);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(IpAddr);
 
 impl Peer {
     /// That of a connection's other end. Those whose end isn't known any more are one.
-    pub(crate) fn of(address: Option<SocketAddr>) -> Self {
+    pub fn of(address: Option<IpAddr>) -> Self {
         const NETWORK: u128 = !(u64::MAX as u128);
 
-        Self(match address.map(|address| address.ip().to_canonical()) {
+        Self(match address.map(|address| address.to_canonical()) {
             Some(IpAddr::V6(ip)) => Ipv6Addr::from_bits(ip.to_bits() & NETWORK).into(),
             Some(ip @ IpAddr::V4(_)) => ip,
             None => Ipv6Addr::UNSPECIFIED.into(),
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn peer(text: &str) -> Peer {
-        Peer::of(Some(SocketAddr::new(text.parse().unwrap(), 1)))
+        Peer::of(Some(text.parse().unwrap()))
     }
 
     #[test]

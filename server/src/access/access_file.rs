@@ -5,19 +5,20 @@ use serde::Deserialize;
 use serde::de::Error;
 
 use super::scope::{Scope, Scopes};
-use super::text::{Fields, List, Names, Text};
+use super::shown::{A_SCOPE, SCOPES};
+use super::text::{List, Names, Text, read_text};
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "fields with values")]
 pub(super) struct AccessFile {
     pub(super) users: Names<ScopeWords>,
-    pub(super) tokens: List<Fields<TokenEntry>>,
+    pub(super) tokens: List<TokenEntry>,
 }
 
 /// One token.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "fields with values")]
 pub(super) struct TokenEntry {
     pub(super) name: Text,
     pub(super) scopes: ScopeWords,
@@ -33,18 +34,22 @@ pub(super) struct ScopeWords(pub(super) Scopes);
 
 impl<'de> Deserialize<'de> for ScopeWords {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        const ALLOWED: &str = "allowed: write, read, admin, metrics";
-        let List(words) = List::<Text>::deserialize(from)?;
-        // Not shown: it may be a token that stands where scopes should.
-        let scope = |(at, Text(word)): (usize, &Text)| {
-            let wrong = || D::Error::custom(format!("number {} of the list is no scope; {ALLOWED}", at + 1));
-            Scope::of_word(word).ok_or_else(wrong)
-        };
-        let scopes = words.iter().enumerate().map(scope).collect::<Result<Vec<_>, _>>()?;
+        let List(words) = List::<ScopeWord>::deserialize(from)?;
+        let scopes: Vec<_> = words.iter().map(|word| word.0).collect();
         match scopes.is_empty() {
-            true => Err(D::Error::custom(format!("the list of scopes is empty; {ALLOWED}"))),
+            true => Err(D::Error::invalid_length(0, &SCOPES)),
             false => Ok(Self(Scopes::of(&scopes))),
         }
+    }
+}
+
+/// One scope.
+#[derive(Debug)]
+struct ScopeWord(Scope);
+
+impl<'de> Deserialize<'de> for ScopeWord {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        read_text(from, A_SCOPE, |word| Scope::of_word(&word).map(Self))
     }
 }
 
@@ -61,7 +66,7 @@ mod tests {
         .unwrap();
         assert_eq!(file.users.0["alice"].0, Scopes::of(&[Scope::Read, Scope::Metrics]));
         assert_eq!(
-            (&file.tokens.0[0].0.name.0[..], file.tokens.0[0].0.scopes.0),
+            (&file.tokens.0[0].name.0[..], file.tokens.0[0].scopes.0),
             ("agents", Scopes::of(&[Scope::Write]))
         );
     }
@@ -69,17 +74,17 @@ mod tests {
     #[test]
     fn what_is_no_scope_is_refused_with_its_place() {
         for (text, words) in [
-            ("users:\n  alice: [write, everything]\n", ["number 2 of the list is no scope", "line 2"]),
-            ("users:\n  alice: []\n", ["scopes is empty", "line 2"]),
+            ("users:\n  alice: [write, everything]\n", ["users: it should be a scope", "line 2 column 18"]),
+            ("users:\n  alice: []\n", ["list of scopes", "line 2"]),
             (
-                "tokens:\n  - name: a\n    token: s3cret\n    scopes: [read]\n",
-                ["unknown field `token`", "line"],
+                "tokens:\n  - name: a\n    s3cret: s3cret\n    scopes: [read]\n",
+                ["an unknown field; allowed: name, scopes, token_file, token_sha256", "line 3"],
             ),
-            ("tokens:\n  - name: a\n", ["missing field `scopes`", "line"]),
-            ("tokens: s3cret\n", ["a list is wanted", "tokens"]),
-            ("tokens: [s3cret]\n", ["fields with values are wanted", "line 1"]),
-            ("tokens:\n  - name: a\n    scopes: s3cret\n", ["a list is wanted", "line"]),
-            ("users:\n  alice: [s3cret]\n", ["number 1 of the list is no scope", "line 2"]),
+            ("tokens:\n  - name: a\n", ["field scopes is missing", "line"]),
+            ("tokens: s3cret\n", ["should be a list", "tokens"]),
+            ("tokens: [s3cret]\n", ["should be fields with values", "line 1"]),
+            ("tokens:\n  - name: a\n    scopes: s3cret\n", ["tokens: scopes: it should be a list", "line 3"]),
+            ("users:\n  alice: [s3cret]\n", ["should be a scope", "line 2"]),
         ] {
             let fault = parse::<AccessFile>(text).unwrap_err();
             assert!(words.iter().all(|word| fault.contains(word)), "{text:?}: {fault}");

@@ -2,7 +2,6 @@
 //! answer has. Made of the files by reading them; nothing here watches them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,17 +11,15 @@ use silverback_model::limits::TOKENS_MAX;
 use super::access_file::{AccessFile, TokenEntry};
 use super::fault::AccessFault;
 use super::files::Reading;
+use super::password_hash::PasswordHash;
 use super::rules::{Digest, Rules, Token, User, sha256};
 use super::scope::Scopes;
-use super::text::Fields;
 use super::tls_section;
 use super::web_file::{HttpSection, WebFile, parse};
 use silverback_runtime::tls::{Role, TlsConfig, Validity};
 
 /// A token that is shorter than this can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-/// What bcrypt has: it checks nothing by another one.
-const COSTS: RangeInclusive<u32> = 4..=31;
 /// A bcrypt cost from which on a password takes seconds to check.
 const COST_SLOW: u32 = 15;
 
@@ -98,14 +95,12 @@ pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, Ac
         Some(section) => tls_section::read(web_path, section, http2, reading, &mut cautions)?,
         None => None,
     };
-    let mut users = users(web_path, &web.basic_auth_users.0, &mut cautions)?;
+    let mut users = users(web.basic_auth_users.0, &mut cautions);
     let tokens = match &sources.access {
         Some(path) => access(path, &mut users, reading)?,
         None => Vec::new(),
     };
-    let rules = Rules::new(users, tokens)
-        .ok_or_else(|| AccessFault::new(web_path, "the system has no random numbers for a key"))?;
-    Ok(Doors { rules: Arc::new(rules), tls, headers, cautions })
+    Ok(Doors { rules: Arc::new(Rules::new(users, tokens)), tls, headers, cautions })
 }
 
 /// Whether a time as Go writes it is none: `0`, `0s`.
@@ -116,27 +111,17 @@ fn is_no_time(text: &str) -> bool {
 }
 
 /// Users as Prometheus has them: each may do everything.
-fn users(
-    path: &Path,
-    written: &BTreeMap<String, super::text::Secret>,
-    cautions: &mut Vec<String>,
-) -> Result<BTreeMap<String, User>, AccessFault> {
+fn users(written: BTreeMap<String, PasswordHash>, cautions: &mut Vec<String>) -> BTreeMap<String, User> {
     let mut users = BTreeMap::new();
-    for (name, hash) in written {
-        let cost = hash.0.parse::<bcrypt::HashParts>().map(|parts| parts.get_cost());
-        let Some(cost) = cost.ok().filter(|cost| COSTS.contains(cost)) else {
-            let wrong =
-                format!("basic_auth_users: what {name:?} has is no bcrypt hash (htpasswd -nBC 10 {name})");
-            return Err(AccessFault::new(path, wrong));
-        };
+    for (name, PasswordHash { text, cost }) in written {
         if cost >= COST_SLOW {
             cautions.push(format!(
                 "the password of {name:?} takes seconds to check: its bcrypt cost is {cost}, and 10 to 12 will do"
             ));
         }
-        users.insert(name.clone(), User { hash: hash.0.as_str().into(), cost, scopes: Scopes::ALL });
+        users.insert(name, User { hash: text.0.into(), cost, scopes: Scopes::ALL });
     }
-    Ok(users)
+    users
 }
 
 /// What the access file says of users, and its tokens.
@@ -157,7 +142,7 @@ fn access(
         return Err(AccessFault::new(path, format!("tokens: there are more than {TOKENS_MAX}")));
     }
     let (mut tokens, mut names, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    for Fields(entry) in &file.tokens.0 {
+    for entry in &file.tokens.0 {
         let name = &entry.name.0;
         let wrong = |wrong: String| AccessFault::new(path, format!("tokens: {name:?}: {wrong}"));
         let sha256 = token_hash(path, entry, reading)?.map_err(wrong)?;
@@ -180,18 +165,18 @@ fn token_hash(
 ) -> Result<Result<Digest, String>, AccessFault> {
     Ok(match (&entry.token_file, &entry.token_sha256) {
         (Some(file), None) => {
-            let file = beside(path, &file.0);
-            let text = reading.text(&file)?;
+            let text =
+                reading.text_named(path, &format!("tokens: {:?}: token_file", entry.name.0), &file.0)?;
             let token = text.trim();
             if token.len() < TOKEN_BYTES_MIN {
-                let wrong =
-                    format!("a token has {TOKEN_BYTES_MIN} characters at the least (openssl rand -hex 32)");
-                return Err(AccessFault::new(&file, wrong));
+                Err(format!(
+                    "token_file: a token has {TOKEN_BYTES_MIN} characters at the least (openssl rand -hex 32)"
+                ))
+            } else if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                Err("token_file: a token is one line of letters, digits and signs".to_owned())
+            } else {
+                Ok(sha256(token.as_bytes()))
             }
-            if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(AccessFault::new(&file, "a token is one line of letters, digits and signs"));
-            }
-            Ok(sha256(token.as_bytes()))
         }
         (None, Some(hex)) => unhex(&hex.0)
             .ok_or_else(|| "token_sha256: a SHA-256 has 64 digits of base 16 (sha256sum)".to_owned()),
@@ -211,11 +196,6 @@ fn unhex(text: &str) -> Option<Digest> {
     Some(digest)
 }
 
-/// A path that a file names lies beside that file.
-pub(super) fn beside(file: &Path, named: &str) -> PathBuf {
-    file.parent().map_or_else(|| PathBuf::from(named), |folder| folder.join(named))
-}
-
 /// The headers that Prometheus allows, with the values that it does.
 fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderValue)>, AccessFault> {
     const ALLOWED: [(&str, &[&str]); 5] = [
@@ -228,16 +208,15 @@ fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderVal
     let mut headers = Vec::new();
     for (name, value) in &http.headers.0 {
         let value = value.as_ref().map_or("", |value| &value.0);
-        let fault =
-            |wrong: String| AccessFault::new(path, format!("http_server_config: headers: {name}: {wrong}"));
-        let allowed = ALLOWED.iter().find(|(known, _)| known == name).ok_or_else(|| {
+        let fault = |wrong: String| AccessFault::new(path, format!("http_server_config: headers: {wrong}"));
+        let (name, values) = ALLOWED.into_iter().find(|(known, _)| known == name).ok_or_else(|| {
             let names = ALLOWED.map(|(name, _)| name).join(", ");
-            fault(format!("this header can't be set; allowed: {names}"))
+            fault(format!("there is one that can't be set; allowed: {names}"))
         })?;
-        if !allowed.1.is_empty() && !allowed.1.contains(&value) {
-            return Err(fault(format!("{value:?} is no value of it; allowed: {}", allowed.1.join(", "))));
+        if !values.is_empty() && !values.contains(&value) {
+            return Err(fault(format!("{name}: it has another value; allowed: {}", values.join(", "))));
         }
-        let value = HeaderValue::from_str(value).map_err(|error| fault(error.to_string()))?;
+        let value = HeaderValue::from_str(value).map_err(|error| fault(format!("{name}: {error}")))?;
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| fault(error.to_string()))?;
         headers.push((name, value));
     }

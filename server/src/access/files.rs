@@ -34,6 +34,25 @@ impl Reading {
         })
     }
 
+    /// The text of a file that a field of another one names. What is no file's name isn't shown: it may be what should
+    /// stand in that file.
+    pub(super) fn text_named(
+        &mut self,
+        naming: &Path,
+        field: &str,
+        name: &str,
+    ) -> Result<String, AccessFault> {
+        let path = naming.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
+        let text = self.text(&path);
+        match self.stamps.get(&path) {
+            Some(Some(_stamp)) => text,
+            Some(None) | None => text.map_err(|_unshown| {
+                let wrong = "it names no file that can be read (relative to this one)";
+                AccessFault::new(naming, format_args!("{field}: {wrong}"))
+            }),
+        }
+    }
+
     /// The same files as they are now.
     pub(super) fn looked_at_again(&self) -> Self {
         Self { stamps: self.stamps.keys().map(|path| (path.clone(), stamp(path))).collect() }

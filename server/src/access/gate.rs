@@ -10,22 +10,56 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use silverback_model::limits::CREDENTIAL_CHECKS_MAX;
-use silverback_runtime::{SideThread, SideThreadError};
+use silverback_runtime::{Peer, SideThread, SideThreadError};
 
 use super::credentials::{Basic, Presented};
 use super::doors::Doors;
-use super::known::{Known, Verdict};
-use super::rules::{Digest, Rules};
+use super::known::{DigestKey, Known, Verdict};
+use super::places::Places;
+use super::rules::{Check, Digest, Rules};
 use super::scope::Scopes;
 
 /// Hashes passwords: some 50 ms each, one after the other, so that guessing takes one CPU at the most.
 #[derive(Debug)]
-pub(crate) struct PasswordThread(SideThread<Known<()>>);
+pub(crate) struct PasswordThread {
+    thread: SideThread<Known>,
+    places: Arc<Places>,
+    key: DigestKey,
+}
 
 impl PasswordThread {
     /// Starts it, for all cores.
     pub(crate) fn start() -> io::Result<Self> {
-        SideThread::start_with("passwords", CREDENTIAL_CHECKS_MAX, Known::default()).map(Self)
+        Ok(Self {
+            thread: SideThread::start_with("passwords", CREDENTIAL_CHECKS_MAX, Known::default())?,
+            places: Arc::default(),
+            key: DigestKey::generate()?,
+        })
+    }
+
+    /// What a name and a password are by these rules; `None`: whatever they are, they are wrong.
+    fn claim<'a>(&self, rules: &'a Rules, basic: &[u8]) -> Option<Claim<'a>> {
+        let Basic { name, password } = Basic::decode(basic)?;
+        let check = rules.check(&name)?;
+        let digest = self.key.digest(&check, basic);
+        Some(Claim { name, password, check, digest })
+    }
+}
+
+/// A name and a password, and what they are checked against.
+struct Claim<'a> {
+    name: String,
+    password: Vec<u8>,
+    check: Check<'a>,
+    digest: Digest,
+}
+
+impl Claim<'_> {
+    fn decide(self, verdict: Verdict, needs: Scopes) -> Result<(), Refusal> {
+        match (verdict, self.check.scopes) {
+            (Verdict::Right, Some(scopes)) => allow(scopes, needs, || self.name),
+            (Verdict::Right | Verdict::Wrong, _) => Err(Refusal::Wrong),
+        }
     }
 }
 
@@ -68,7 +102,7 @@ pub(crate) struct PasswordCheck {
 /// One core's.
 pub(crate) struct Gate {
     doors: RefCell<Arc<Doors>>,
-    known: RefCell<Known<Scopes>>,
+    known: RefCell<Known>,
     /// Those who wait for a check that another request has asked for.
     in_flight: RefCell<HashMap<Digest, Vec<oneshot::Sender<()>>>>,
     passwords: Arc<PasswordThread>,
@@ -85,10 +119,9 @@ impl Gate {
         }
     }
 
-    /// Goes by other doors from now on: what was known is forgotten.
+    /// Goes by other doors from now on. What is known of a user goes on to be while the password's hash is the same.
     pub(crate) fn replace(&self, doors: Arc<Doors>) {
         self.doors.replace(doors);
-        self.known.take();
     }
 
     /// What every answer has.
@@ -120,32 +153,39 @@ impl Gate {
                 Some(token) => allow(token.scopes, needs, || token.name.clone()),
                 None => Err(Refusal::Wrong),
             }),
-            Presented::Basic(basic) => match self.known.borrow().get(&rules.digest(basic)) {
-                Some(verdict) => Look::Decided(decide(verdict, needs, basic)),
-                None => Look::Unknown(PasswordCheck { basic: basic.to_owned(), needs }),
-            },
+            Presented::Basic(basic) => self.look_at_password(rules, basic, needs),
         }
     }
 
-    /// Has a password checked, once for all requests that wait for the same.
-    pub(crate) async fn verify(&self, check: PasswordCheck) -> Result<(), Refusal> {
+    fn look_at_password(&self, rules: &Rules, basic: &[u8], needs: Scopes) -> Look {
+        let Some(claim) = self.passwords.claim(rules, basic) else {
+            return Look::Decided(Err(Refusal::Wrong));
+        };
+        match self.known.borrow().get(&claim.digest) {
+            Some(verdict) => Look::Decided(claim.decide(verdict, needs)),
+            None => Look::Unknown(PasswordCheck { basic: basic.to_owned(), needs }),
+        }
+    }
+
+    /// Has a password checked that came from there, once for all requests that wait for the same.
+    pub(crate) async fn verify(&self, check: PasswordCheck, from: Peer) -> Result<(), Refusal> {
         let PasswordCheck { basic, needs } = check;
         loop {
             let rules = self.rules();
             if rules.are_open() {
                 return Ok(());
             }
-            let digest = rules.digest(&basic);
-            let known = self.known.borrow().get(&digest);
+            let Some(claim) = self.passwords.claim(&rules, &basic) else { return Err(Refusal::Wrong) };
+            let known = self.known.borrow().get(&claim.digest);
             if let Some(verdict) = known {
-                return decide(verdict, needs, &basic);
+                return claim.decide(verdict, needs);
             }
-            match self.lead(digest) {
+            match self.lead(claim.digest) {
                 Err(led) => {
                     // Whoever leads may leave: then another one does.
                     let _ended = led.await;
                 }
-                Ok(_leading) => self.hash(&rules, digest, &basic).await?,
+                Ok(_leading) => self.hash(claim, from).await?,
             }
         }
     }
@@ -163,18 +203,18 @@ impl Gate {
         Arc::clone(&self.doors.borrow().rules)
     }
 
-    /// Hashes a password and notes what came of it, where the rules are still those.
-    async fn hash(&self, rules: &Arc<Rules>, digest: Digest, basic: &[u8]) -> Result<(), Refusal> {
-        let Some(Basic { name, password }) = Basic::decode(basic) else { return Err(Refusal::Wrong) };
-        let (user, dearest) = (rules.user(&name), rules.dearest());
-        let scopes = user.map(|user| user.scopes);
-        let Some((checked, dearest)) = user.or(dearest).zip(dearest) else { return Err(Refusal::Wrong) };
-        let (hash, cost, cost_max) = (Arc::clone(&checked.hash), checked.cost, dearest.cost);
-        let checked = self.passwords.0.run_with(move |results| {
+    /// Hashes a password and notes what came of it.
+    async fn hash(&self, claim: Claim<'_>, from: Peer) -> Result<(), Refusal> {
+        let Some(place) = self.passwords.places.take(from) else { return Err(Refusal::Busy) };
+        let Claim { password, check: Check { against, scopes, cost_max }, digest, .. } = claim;
+        let (hash, cost) = (Arc::clone(&against.hash), against.cost);
+        let checked = self.passwords.thread.run_with(move |results| {
+            // It has it until its turn has come, though whoever sent it may have left.
+            let _place = place;
             // Another core may have asked the same.
             results.get(&digest).unwrap_or_else(|| {
                 let matches = bcrypt::verify(&password, &hash).unwrap_or(false);
-                let verdict = if matches && scopes.is_some() { Verdict::Right(()) } else { Verdict::Wrong };
+                let verdict = if matches && scopes.is_some() { Verdict::Right } else { Verdict::Wrong };
                 if verdict == Verdict::Wrong {
                     spend_as_at(cost_max, cost);
                 }
@@ -182,15 +222,11 @@ impl Gate {
                 verdict
             })
         });
-        let verdict = match checked.await {
-            Ok(Verdict::Right(())) => scopes.map_or(Verdict::Wrong, Verdict::Right),
-            Ok(Verdict::Wrong) => Verdict::Wrong,
-            Err(SideThreadError::Busy) => return Err(Refusal::Busy),
-            Err(SideThreadError::Panicked) => return Err(Refusal::Failed),
-        };
-        if Arc::ptr_eq(rules, &self.doors.borrow().rules) {
-            self.known.borrow_mut().note(digest, verdict);
-        }
+        let verdict = checked.await.map_err(|error| match error {
+            SideThreadError::Busy => Refusal::Busy,
+            SideThreadError::Panicked => Refusal::Failed,
+        })?;
+        self.known.borrow_mut().note(digest, verdict);
         Ok(())
     }
 
@@ -232,15 +268,6 @@ fn spend_as_at(cost_max: u32, cost: u32) {
     // Each cost takes twice the time of the one before: 2ⁿ + (2ⁿ + … + 2ᵐ⁻¹) = 2ᵐ.
     for spent in cost..cost_max {
         let _hash = std::hint::black_box(bcrypt::bcrypt(spent, [0; 16], b"nobody's"));
-    }
-}
-
-fn decide(verdict: Verdict<Scopes>, needs: Scopes, basic: &[u8]) -> Result<(), Refusal> {
-    match verdict {
-        Verdict::Right(scopes) => {
-            allow(scopes, needs, || Basic::decode(basic).map(|basic| basic.name).unwrap_or_default())
-        }
-        Verdict::Wrong => Err(Refusal::Wrong),
     }
 }
 

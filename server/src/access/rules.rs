@@ -6,30 +6,39 @@ use std::fmt;
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
-use ring::hmac;
-use ring::rand::SystemRandom;
 use subtle::ConstantTimeEq;
 
 use super::scope::Scopes;
 
-/// What stands for credentials that were checked: nobody can tell it without this process' key.
+/// What stands for something secret: SHA-256 of a token, or a keyed hash of a name and a password.
 pub(super) type Digest = [u8; 32];
 
 /// Who there is.
 pub struct Rules {
-    /// Of the digests. Another one with each set of rules, so that what was found out under others means nothing.
-    key: hmac::Key,
     users: BTreeMap<String, User>,
+    /// The one of them whose hash takes longest to check.
+    dearest: Option<User>,
     tokens: Vec<Token>,
 }
 
 /// One of the web configuration file's users.
+#[derive(Clone)]
 pub(super) struct User {
     /// bcrypt's hash of the password, ...
     pub(super) hash: Arc<str>,
     /// ... and its cost.
     pub(super) cost: u32,
     pub(super) scopes: Scopes,
+}
+
+/// What the password is checked against that comes with a name.
+pub(super) struct Check<'a> {
+    /// The user; where there is none of that name the dearest one, whatever comes of it.
+    pub(super) against: &'a User,
+    /// What the user may do; `None`: there is none.
+    pub(super) scopes: Option<Scopes>,
+    /// What a refusal takes as long as, so that its time tells nobody who there is.
+    pub(super) cost_max: u32,
 }
 
 /// One of the access file's tokens.
@@ -47,10 +56,10 @@ impl fmt::Debug for Rules {
 }
 
 impl Rules {
-    /// Rules for these; `None` where the system gives no random key.
-    pub(super) fn new(users: BTreeMap<String, User>, tokens: Vec<Token>) -> Option<Self> {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
-        Some(Self { key, users, tokens })
+    /// Rules for these.
+    pub(super) fn new(users: BTreeMap<String, User>, tokens: Vec<Token>) -> Self {
+        let dearest = users.values().max_by_key(|user| user.cost).cloned();
+        Self { users, dearest, tokens }
     }
 
     /// Whether there is nobody to tell from others: nobody is asked who he is.
@@ -78,21 +87,11 @@ impl Rules {
         !self.tokens.is_empty()
     }
 
-    /// What stands for a name and a password as a request has them: `name:password` in base64, so that the name
-    /// ends where it ends.
-    pub(super) fn digest(&self, basic: &[u8]) -> Digest {
-        let tag = hmac::sign(&self.key, basic);
-        tag.as_ref().try_into().expect("HMAC-SHA256 has 32 bytes")
-    }
-
-    pub(super) fn user(&self, name: &str) -> Option<&User> {
-        self.users.get(name)
-    }
-
-    /// Whose hash takes longest to check: a password is checked against it whose user there isn't, whatever comes of it.
-    /// What is wrong otherwise takes as long, so that the time of a refusal tells nobody who there is.
-    pub(super) fn dearest(&self) -> Option<&User> {
-        self.users.values().max_by_key(|user| user.cost)
+    /// How a password of that name is checked; `None` where there are no users.
+    pub(super) fn check(&self, name: &str) -> Option<Check<'_>> {
+        let (user, dearest) = (self.users.get(name), self.dearest.as_ref()?);
+        let scopes = user.map(|user| user.scopes);
+        Some(Check { against: user.unwrap_or(dearest), scopes, cost_max: dearest.cost })
     }
 
     /// The token that this is. All are compared, to the end each.
@@ -124,7 +123,7 @@ mod tests {
             sha256: sha256(text.as_bytes()),
             scopes: Scopes::of(&[Scope::Write]),
         };
-        Rules::new(BTreeMap::new(), tokens.iter().map(token).collect()).unwrap()
+        Rules::new(BTreeMap::new(), tokens.iter().map(token).collect())
     }
 
     #[test]
@@ -135,14 +134,6 @@ mod tests {
             assert!(rules.token(other).is_none());
         }
         assert!(!rules.are_open() && self::rules(&[]).are_open());
-    }
-
-    #[test]
-    fn digests_of_other_rules_and_of_other_credentials_differ() {
-        let (one, other) = (rules(&[]), rules(&[]));
-        assert_eq!(one.digest(b"YTpi"), one.digest(b"YTpi"));
-        assert_ne!(one.digest(b"YTpi"), one.digest(b"YTpj"));
-        assert_ne!(one.digest(b"YTpi"), other.digest(b"YTpi"));
     }
 
     #[test]

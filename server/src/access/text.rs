@@ -1,18 +1,19 @@
-//! Values of the files as serde reads them: plain text that YAML may take for a number, and secrets, which no error
-//! repeats.
+//! Values of the files as serde reads them: plain text that YAML may take for a number, secrets, lists and mappings. Errors
+//! may repeat what is there: [`shown`](super::shown) leaves that out.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+
+use super::shown::{A_LIST, NAMES_WITH_VALUES, PLAIN_TEXT, TRUE_OR_FALSE};
 
 /// Text, also where YAML sees a number or a truth value in it: `X-XSS-Protection: 1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Text(pub(super) String);
 
-/// Text that is never shown, not in an error either.
+/// Text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(pub(super) String);
 
@@ -38,7 +39,7 @@ impl Visitor<'_> for YamlBoolVisitor {
     type Value = YamlBool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("true or false")
+        f.write_str(TRUE_OR_FALSE)
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
@@ -49,12 +50,12 @@ impl Visitor<'_> for YamlBoolVisitor {
         match word {
             "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Ok(YamlBool(true)),
             "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Ok(YamlBool(false)),
-            _ => Err(E::custom(format!("{word:?} is neither true nor false"))),
+            _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
         }
     }
 }
 
-/// A mapping in which no name stands twice. Where it is none, its error doesn't repeat what is there instead.
+/// A mapping in which no name stands twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names<T>(pub(super) BTreeMap<String, T>);
 
@@ -64,52 +65,53 @@ impl<T> Default for Names<T> {
     }
 }
 
-/// Refuses each kind of value with what is wanted instead, and shows none.
-macro_rules! no_scalars {
-    ($wanted:literal) => {
-        no_scalars! { $wanted; visit_str(&str) visit_string(String) visit_bool(bool) visit_u64(u64) visit_i64(i64) visit_f64(f64) }
-    };
-    ($wanted:literal; $($visit:ident($type:ty))+) => {
-        $(fn $visit<E: Error>(self, _unshown: $type) -> Result<Self::Value, E> {
-            Err(E::custom($wanted))
-        })+
-    };
-}
-
 /// Takes each kind of value as text.
 macro_rules! scalars_as_text {
     ($($visit:ident($type:ty))+) => {
         $(fn $visit<E: Error>(self, value: $type) -> Result<Self::Value, E> {
-            Ok(value.to_string())
+            (self.read)(value.to_string())
+                .ok_or_else(|| E::invalid_value(Unexpected::Other("another text"), &self.expected))
         })+
     };
 }
 
-struct TextVisitor;
+struct TextVisitor<T> {
+    expected: &'static str,
+    read: fn(String) -> Option<T>,
+}
 
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = String;
+impl<'de, T> Visitor<'de> for TextVisitor<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("plain text")
+        f.write_str(self.expected)
     }
 
     scalars_as_text! { visit_str(&str) visit_bool(bool) visit_u64(u64) visit_i64(i64) visit_f64(f64) }
 }
 
+/// A text that means something; otherwise an error says that something else is expected, and its place is the text's.
+pub(super) fn read_text<'de, D: Deserializer<'de>, T>(
+    from: D,
+    expected: &'static str,
+    read: fn(String) -> Option<T>,
+) -> Result<T, D::Error> {
+    from.deserialize_any(TextVisitor { expected, read })
+}
+
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor).map(Self)
+        read_text(from, PLAIN_TEXT, |text| Some(Self(text)))
     }
 }
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor).map(Self)
+        read_text(from, PLAIN_TEXT, |text| Some(Self(text)))
     }
 }
 
-/// A list. Where it is none, its error doesn't repeat what is there instead.
+/// A list; nothing is an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 
@@ -125,10 +127,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+        f.write_str(A_LIST)
     }
-
-    no_scalars!("a list is wanted");
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(Vec::new())
@@ -149,42 +149,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// Fields with values. Where there are none, its error doesn't repeat what is there instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fields<T>(pub(super) T);
-
-struct FieldsVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldsVisitor<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("fields with values")
-    }
-
-    no_scalars!("fields with values are wanted");
-
-    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(entries))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(FieldsVisitor(PhantomData)).map(Self)
-    }
-}
-
 struct NamesVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for NamesVisitor<T> {
     type Value = BTreeMap<String, T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a mapping of names to values")
+        f.write_str(NAMES_WITH_VALUES)
     }
-
-    no_scalars!("plain text is wanted");
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(BTreeMap::new())
@@ -194,8 +166,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NamesVisitor<T> {
         let mut names = BTreeMap::new();
         while let Some(Text(name)) = entries.next_key()? {
             let value = entries.next_value()?;
-            if names.insert(name.clone(), value).is_some() {
-                return Err(A::Error::custom(format!("{name:?} stands twice")));
+            if names.insert(name, value).is_some() {
+                return Err(A::Error::custom("duplicate name"));
             }
         }
         Ok(names)

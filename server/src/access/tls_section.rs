@@ -8,7 +8,6 @@ use silverback_runtime::tls::{
     CertificateStatus, ClientCertificates, Role, TlsConfig, TlsSettings, TlsVersions, Validity,
 };
 
-use super::doors::beside;
 use super::fault::AccessFault;
 use super::files::Reading;
 use super::text::Text;
@@ -36,14 +35,14 @@ pub(super) fn read(
     if !is_set {
         return Ok(None);
     }
-    let mut pem = |file: Option<&str>, inline: Option<&str>| match (file, inline) {
+    let mut pem = |field: &str, file: Option<&str>, inline: Option<&str>| match (file, inline) {
         // As in Prometheus the file counts where there are both.
-        (Some(file), _) => reading.text(&beside(path, file)).map(Some),
+        (Some(file), _) => reading.text_named(path, &format!("{SECTION}: {field}"), file).map(Some),
         (None, inline) => Ok(inline.filter(|text| !text.is_empty()).map(str::to_owned)),
     };
-    let cert_pem = pem(text_of(cert_file), text_of(cert))?;
-    let key_pem = pem(text_of(key_file), key_inline)?;
-    let ca_pem = pem(text_of(client_ca_file), text_of(client_ca))?;
+    let cert_pem = pem("cert_file", text_of(cert_file), text_of(cert))?;
+    let key_pem = pem("key_file", text_of(key_file), key_inline)?;
+    let ca_pem = pem("client_ca_file", text_of(client_ca_file), text_of(client_ca))?;
     let settings = TlsSettings {
         cert_pem: cert_pem.ok_or_else(|| fault("cert_file, or cert, is missing".to_owned()))?,
         key_pem: key_pem.ok_or_else(|| fault("key_file, or key, is missing".to_owned()))?,
@@ -95,10 +94,9 @@ fn clients(kind: Option<&str>, ca_pem: Option<String>) -> Result<ClientCertifica
         Some("RequireAnyClientCert" | "RequireClientCert") => Ok(ClientCertificates::AnyRequired),
         Some("VerifyClientCertIfGiven") => Ok(ClientCertificates::KnownIfGiven(ca_pem)),
         Some("RequireAndVerifyClientCert") => Ok(ClientCertificates::KnownRequired(ca_pem)),
-        Some(other) => Err(format!(
-            "client_auth_type: {other:?} is none; allowed: NoClientCert, RequestClientCert, RequireAnyClientCert, \
-             VerifyClientCertIfGiven, RequireAndVerifyClientCert"
-        )),
+        Some(_unshown) => Err("client_auth_type: it is none; allowed: NoClientCert, RequestClientCert, \
+             RequireAnyClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert"
+            .to_owned()),
     }
 }
 
@@ -118,7 +116,7 @@ fn version(field: &str, name: &str) -> Result<TlsVersion, String> {
         "TLS11" => Ok(TlsVersion::Tls11),
         "TLS12" => Ok(TlsVersion::Tls12),
         "TLS13" => Ok(TlsVersion::Tls13),
-        _ => Err(format!("{field}: {name:?} is no version of TLS; allowed: TLS10, TLS11, TLS12, TLS13")),
+        _unshown => Err(format!("{field}: it is no version of TLS; allowed: TLS10, TLS11, TLS12, TLS13")),
     }
 }
 

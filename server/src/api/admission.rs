@@ -114,7 +114,10 @@ pub(crate) fn look<B>(peer: &Peer, asked: Asked, request: &Request<B>) -> Admiss
 pub(crate) async fn verify(peer: &Peer, check: crate::access::gate::PasswordCheck) -> Result<(), Rejected> {
     match &peer.handlers.gate {
         None => Ok(()),
-        Some(gate) => gate.verify(check).await.map_err(Rejected::Credentials),
+        Some(gate) => {
+            let from = silverback_runtime::Peer::of(peer.address);
+            gate.verify(check, from).await.map_err(Rejected::Credentials)
+        }
     }
 }
 

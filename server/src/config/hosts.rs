@@ -93,9 +93,10 @@ impl HostPattern {
     }
 }
 
-/// RFC 6761: `localhost` and all below it are this machine, whatever a name server says.
+/// Not the names below it: browsers find those on this machine, too (RFC 6761), and hold each for a site of its own,
+/// so that a page of another program's may be at one of them.
 fn is_localhost(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost") || is_below(name, ".localhost")
+    name.eq_ignore_ascii_case("localhost")
 }
 
 fn is_below(name: &str, suffix: &str) -> bool {
@@ -130,9 +131,17 @@ mod tests {
 
     #[test]
     fn localhost_is_always_allowed_and_nothing_else_is_unlisted() {
-        let local = ["localhost", "LocalHost", "localhost.", "a.localhost", "a.b.localhost"];
+        let local = ["localhost", "LocalHost", "localhost."];
         check(&[], &local, &["", ".", "node", "localhost.example.com", "mylocalhost", ".localhost"]);
         check(&["a.example"], &local, &["b.example"]);
+    }
+
+    #[test]
+    fn names_below_localhost_are_allowed_where_they_are_listed_alone() {
+        let below = ["evil.localhost", "a.b.localhost", "Evil.LocalHost."];
+        check(&[], &[], &below);
+        check(&["tsdb.localhost"], &["tsdb.localhost", "localhost"], &below);
+        check(&["*.localhost"], &below, &[]);
     }
 
     #[test]

@@ -116,7 +116,7 @@ options! {
         );
         /// A host name that clients reach the node by; may be given more than once. Requests to other names
         /// are refused, so that no web page can reach the node by a name of its own. Addresses and localhost
-        /// are always allowed. `*.example.com`: every name below it. `*`: every name
+        /// itself are always allowed. `*.example.com`: every name below it. `*`: every name
         allowed_hosts: AllowedHosts = AllowedHosts::default(), "allowed-hosts" NAME Many(HOSTS);
         /// What becomes of OTLP's delta temporality. `cumulative`: each data point is added to the newest
         /// sample of its series. `refuse`: it is refused

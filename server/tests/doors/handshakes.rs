@@ -45,7 +45,8 @@ enum Flooding {
     CompleteAndLeave,
 }
 
-fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+/// A connection from that address.
+pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.bind(&SockAddr::from(SocketAddr::from((source, 0))))?;
     socket.connect_timeout(&SockAddr::from(to), BOUND)?;

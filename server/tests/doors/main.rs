@@ -6,6 +6,7 @@ mod attacks;
 mod certificates;
 mod expiry;
 mod floods;
+mod guesses;
 mod handshakes;
 mod reload;
 mod renegotiation;

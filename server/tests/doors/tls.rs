@@ -1,6 +1,8 @@
 //! Encrypted connections: both versions of HTTP, certificates of clients, and clients that do not what they should.
 
 use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,9 +10,10 @@ use rustls::ClientConfig;
 use silverback::config::Config;
 use silverback_client::{Client, Series};
 use silverback_test_support::http::{request, try_read_answer};
-use silverback_test_support::{Scratch, eventually};
+use silverback_test_support::{Process, Scratch, eventually, eventually_found};
 
 use crate::certificates::{Authority, Encrypted, Holds, connect};
+use crate::handshakes::connect_from;
 use crate::scene::{Scene, answer_to, bearer, get_on, sum, token_of, write};
 
 const WEB: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
@@ -164,6 +167,40 @@ fn what_is_no_tls_is_turned_away_and_counted_and_others_are_served_on() {
         sum(&metrics, "silverback_tls_handshakes_failed_total") >= 3.0
     });
     assert_eq!(ask(&mut served).unwrap(), 200);
+}
+
+#[test]
+fn a_handshake_that_fails_is_a_line_of_the_audit_log_with_its_peer_and_a_flood_is_a_few() {
+    let (authority, dir) = (Authority::new(), Scratch::new());
+    authority.write_server(&dir);
+    write(&dir, "ca.pem", &authority.pem());
+    write(&dir, "web.yml", &format!("{WEB}{KNOWN}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_silverback"));
+    command.args(["--listen", "127.0.0.1:0", "--shards", "1", "--no-self-scrape", "--data-dir"]);
+    command.arg(dir.join("data")).arg("--web-config-file").arg(dir.join("web.yml"));
+    let mut node = Process::start(command, dir.join("log"));
+    let address = node.address();
+    let line = |words: &'static str| {
+        move |node: &Process| {
+            let told = node.told();
+            let is_it = |line: &&str| line.contains("audit: a TLS handshake failed") && line.contains(words);
+            told.lines().find(is_it).map(str::to_owned)
+        }
+    };
+    let come = |bytes: &[u8], from| {
+        let mut stream = eventually_found(|| connect_from(from, address));
+        let _sent = stream.write_all(bytes);
+        let _end = stream.read_to_end(&mut Vec::new());
+    };
+    come(b"GET / HTTP/1.1\r\n\r\n", Ipv4Addr::new(127, 0, 0, 3));
+    let told = node.wait_until("line of what is no TLS", line("peer=\"127.0.0.3\""));
+    assert!(told.contains("WARN"), "{told}");
+    let mut stranger = connect(address, &Arc::new(authority.client(None)));
+    assert!(ask(&mut stranger).is_err());
+    node.wait_until("line of a client without a certificate", line("peer=\"127.0.0.1\""));
+    (0..30).for_each(|_| come(b"GET / HTTP/1.1\r\n\r\n", Ipv4Addr::LOCALHOST));
+    let lines = node.told().matches("audit: a TLS handshake failed").count();
+    assert!((2..=20).contains(&lines), "{lines}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use std::{
     error::Error,
     future::{Future, poll_fn},
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     rc::Rc,
     task::{Poll, ready},
@@ -212,7 +212,7 @@ impl HttpServer {
             });
             let Some(accepted) = accepted.await else { return Ok(()) };
             let (stream, permit) = accepted?;
-            let (server, service, peer) = (self.clone(), service(stream.peer()), Peer::of(stream.peer()));
+            let (server, service, address) = (self.clone(), service(stream.peer()), address_of(&stream));
             let (socket, http2) = match self.encrypted(stream, encryption) {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -221,7 +221,7 @@ impl HttpServer {
                 }
             };
             let watch = self.0.watches.add(&crowd, socket.hangup());
-            let handshake = socket.is_handshaking().then(|| crowd.begins(&watch, peer));
+            let handshake = socket.is_handshaking().then(|| crowd.begins(&watch, Peer::of(address)));
             let io = WatchedIo::new(socket, handshake, http2, Rc::clone(&watch));
             spawn(async move {
                 server.serve_socket(io, watch, service).await;
@@ -235,8 +235,8 @@ impl HttpServer {
             None => (Socket::Plain(stream), Http2::Allowed),
             Some(config) => {
                 let http2 = if config.allows_http2() { Http2::Allowed } else { Http2::Refused };
-                let peer = Peer::of(stream.peer());
-                let stream = TlsStream::new(stream, peer, config, Rc::clone(&self.0.tls))?;
+                let address = address_of(&stream);
+                let stream = TlsStream::new(stream, address, config, Rc::clone(&self.0.tls))?;
                 (Socket::Encrypted(Box::new(stream)), http2)
             }
         })
@@ -284,6 +284,10 @@ impl HttpServer {
         };
         account(end);
     }
+}
+
+fn address_of(stream: &Stream) -> Option<IpAddr> {
+    stream.peer().map(|address| address.ip())
 }
 
 /// Polls `connection` to its end, or to the end of its time; asks it to close after the notice to end.

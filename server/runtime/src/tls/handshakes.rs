@@ -197,13 +197,13 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::SocketAddr, task::Waker};
+    use std::task::Waker;
 
     use super::*;
 
     /// The nth address.
     fn peer(n: u8) -> Peer {
-        Peer::of(Some(SocketAddr::from(([10, 0, 0, n], 1))))
+        Peer::of(Some([10, 0, 0, n].into()))
     }
 
     fn poll(place: &Place) -> Poll<Result<(), GivesWay>> {

@@ -43,7 +43,7 @@ pub(super) fn cipher_suites(
     let mut suites: Vec<_> =
         provider.cipher_suites.iter().filter(|suite| suite.tls13().is_some()).copied().collect();
     let mut is_any_of_tls12 = false;
-    for name in named {
+    for (at, name) in named.iter().enumerate() {
         match provider.cipher_suites.iter().find(|suite| suite.tls13().is_none() && name_of(suite) == *name) {
             Some(suite) => {
                 is_any_of_tls12 = true;
@@ -57,7 +57,10 @@ pub(super) fn cipher_suites(
                 let known =
                     provider.cipher_suites.iter().filter(|suite| suite.tls13().is_none()).map(name_of);
                 let known = known.collect::<Vec<_>>().join(", ");
-                return Err(TlsFault::new(SETTING, format!("{name:?} is no suite; allowed: {known}")));
+                return Err(TlsFault::new(
+                    SETTING,
+                    format!("number {} is no suite; allowed: {known}", at + 1),
+                ));
             }
         }
     }
@@ -85,7 +88,7 @@ pub(super) fn curves(
         return Ok(provider.kx_groups.clone());
     }
     let mut curves = Vec::new();
-    for name in named {
+    for (at, name) in named.iter().enumerate() {
         let group = CURVES.iter().find(|(known, _)| known == name).map(|(_, group)| *group);
         match group.and_then(|group| provider.kx_groups.iter().find(|known| known.name() == group)) {
             Some(curve) => curves.push(*curve),
@@ -94,7 +97,10 @@ pub(super) fn curves(
             }
             None => {
                 let known = CURVES.map(|(name, _)| name).join(", ");
-                return Err(TlsFault::new(SETTING, format!("{name:?} is no curve; allowed: {known}")));
+                return Err(TlsFault::new(
+                    SETTING,
+                    format!("number {} is no curve; allowed: {known}", at + 1),
+                ));
             }
         }
     }

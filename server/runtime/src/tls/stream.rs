@@ -7,6 +7,7 @@
 use std::{
     cell::RefCell,
     io::{self, BufRead, IoSlice, Write as _},
+    net::IpAddr,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -48,7 +49,8 @@ pub(crate) struct TlsStream<I> {
     io: I,
     connection: ServerConnection,
     parts: Rc<TlsParts>,
-    peer: Peer,
+    /// Its other end's.
+    address: Option<IpAddr>,
     handshake: Handshake,
     /// Encrypted, and not taken in yet.
     left: Vec<u8>,
@@ -66,12 +68,17 @@ enum Handshake {
 }
 
 impl<I: Read + Write + Unpin> TlsStream<I> {
-    pub(crate) fn new(io: I, peer: Peer, config: &TlsConfig, parts: Rc<TlsParts>) -> io::Result<Self> {
+    pub(crate) fn new(
+        io: I,
+        address: Option<IpAddr>,
+        config: &TlsConfig,
+        parts: Rc<TlsParts>,
+    ) -> io::Result<Self> {
         let mut connection = ServerConnection::new(config.config.clone()).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(SEND_BUFFER_BYTES));
         let handshake = Handshake::Unbegun;
         let left = Vec::new();
-        Ok(Self { io, connection, parts, peer, handshake, left, has_ended: false, is_closing: false })
+        Ok(Self { io, connection, parts, address, handshake, left, has_ended: false, is_closing: false })
     }
 
     /// What is below.
@@ -138,6 +145,11 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
     fn fail(&mut self, cx: &mut Context<'_>, error: rustls::Error) -> io::Error {
         if self.connection.is_handshaking() {
             counters::with(|c| c.tls_handshakes_failed += 1);
+            silverback_host::warn_limited!(
+                peer = self.address.map_or_else(|| "-".to_owned(), |address| address.to_string()),
+                %error,
+                "audit: a TLS handshake failed"
+            );
         }
         // The fault that it ends with is the first.
         let _sent = self.poll_send(cx);
@@ -172,7 +184,7 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
     fn poll_handshake(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<()>> {
         while let Handshake::Unbegun = self.handshake {
             if self.may_begin() {
-                self.handshake = Handshake::InFlight(self.parts.handshakes.ask(self.peer));
+                self.handshake = Handshake::InFlight(self.parts.handshakes.ask(Peer::of(self.address)));
             } else {
                 ready!(self.poll_more(cx, room))?;
                 if self.has_ended {

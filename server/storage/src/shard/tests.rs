@@ -245,6 +245,7 @@ struct HeldLog {
     log: MemoryLog,
     commits: Rc<Cell<usize>>,
     is_let_through: Rc<Cell<bool>>,
+    fails: Rc<Cell<bool>>,
 }
 
 impl Log for HeldLog {
@@ -269,7 +270,11 @@ impl Log for HeldLog {
     async fn commit(&self) -> Result<Durable, LogError> {
         self.commits.set(self.commits.get() + 1);
         poll_fn(|_| if self.is_let_through.get() { Poll::Ready(()) } else { Poll::Pending }).await;
-        self.log.commit().await
+        if self.fails.get() {
+            Err(LogError::Failed("it was told to".into()))
+        } else {
+            self.log.commit().await
+        }
     }
 
     async fn flush(&self) -> Result<Durable, LogError> {
@@ -295,6 +300,71 @@ fn a_question_is_answered_while_a_write_waits_for_the_disk() {
     inbox.close();
     assert_eq!(go_on(), Some(()));
     assert!(matches!(replies.borrow()[1..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
+}
+
+#[test]
+fn what_comes_during_a_commit_is_appended_then_and_durable_by_the_next_one() {
+    const HALF_A_GROUP: usize = 32 * 1024;
+    let (log, inbox, shard) = (HeldLog::default(), Rc::new(Inbox::default()), shard());
+    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+    let (sent, held) = (Rc::clone(&replies), log.clone());
+    let reply = move |_, reply| {
+        held.is_let_through.set(false);
+        sent.borrow_mut().push(reply);
+    };
+    let worker = worker(&shard, Rc::clone(&inbox), log.clone(), Alone, reply);
+    let mut run = pin!(worker.run());
+    let mut go_on = || run.as_mut().now_or_never();
+    let send = |at_ms| inbox.push(NOBODY, ShardRequest::Write(write(&scrape(HALF_A_GROUP, at_ms))));
+    send(1000);
+    assert_eq!(go_on(), None);
+    (2..5).for_each(|scrape| send(1000 * scrape));
+    assert_eq!(go_on(), None);
+    assert_eq!(shard.borrow().stats().parts, 3, "a group's samples, and no more");
+    assert_eq!((log.commits.get(), replies.borrow().len()), (1, 0));
+    inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
+    assert_eq!(go_on(), None);
+    assert!(matches!(replies.borrow()[..], [ShardReply::CheckpointAsked(1)]), "{replies:?}");
+    log.is_let_through.set(true);
+    assert_eq!(go_on(), None);
+    assert_eq!((log.commits.get(), replies.borrow().len()), (2, 2), "the first alone is durable");
+    assert_eq!(shard.borrow().stats().parts, 4, "there is room in the next group");
+    log.is_let_through.set(true);
+    assert_eq!(go_on(), None);
+    assert_eq!((log.commits.get(), replies.borrow().len()), (3, 4));
+    log.is_let_through.set(true);
+    inbox.close();
+    assert_eq!(go_on(), Some(()));
+    assert!(matches!(replies.borrow()[4..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
+}
+
+#[test]
+fn what_was_appended_beside_a_commit_that_fails_is_answered_and_so_is_all_before_the_inbox_closes() {
+    for fails in [false, true] {
+        let (log, inbox) = (HeldLog::default(), Rc::new(Inbox::default()));
+        let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
+        let sent = Rc::clone(&replies);
+        let reply = move |_, reply| sent.borrow_mut().push(reply);
+        let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), Alone, reply);
+        let mut run = pin!(worker.run());
+        let mut go_on = || run.as_mut().now_or_never();
+        for at_ms in [1000, 2000, 3000] {
+            inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, at_ms))));
+            assert_eq!(go_on(), None);
+        }
+        inbox.close();
+        assert_eq!(go_on(), None, "a commit is in flight");
+        log.fails.set(fails);
+        log.is_let_through.set(true);
+        assert_eq!(go_on(), Some(()));
+        let is_answered = |reply: &ShardReply| match reply {
+            ShardReply::Write(WriteReply::Written(_)) => !fails,
+            ShardReply::Write(WriteReply::NotDurable(LogError::Failed(_))) => fails,
+            _another => false,
+        };
+        let replies = replies.borrow();
+        assert!(replies.len() == 3 && replies.iter().all(is_answered), "{replies:?}");
+    }
 }
 
 #[test]

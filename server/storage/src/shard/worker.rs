@@ -1,11 +1,12 @@
 //! The shard's worker: takes the writes that wait, appends, commits once for all of them, acknowledges.
-//! Questions are answered between two writes and while a commit is on its way: none waits for the disk,
-//! and none sees half a write.
+//! While a commit is on its way it appends those of the next group. Questions are answered between two writes,
+//! then, too: none waits for the disk, and none sees half a write.
 
-use std::cell::RefCell;
-use std::convert::Infallible;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use futures::future::{Either, select};
 
@@ -70,7 +71,7 @@ pub struct Worker<L, H, R> {
 /// An appended part that waits for the commit.
 type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
 
-/// The parts that one commit makes durable.
+/// The parts that one commit acknowledges.
 #[derive(Default)]
 struct AppendedGroup {
     parts: Vec<Appended>,
@@ -80,13 +81,13 @@ struct AppendedGroup {
 
 impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
     /// Serves until the inbox is closed and empty.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
         let mut group = AppendedGroup::default();
-        while self.inbox.wait().await {
-            self.append_waiting(&mut group).await;
+        while !group.parts.is_empty() || self.inbox.wait().await {
+            self.append_waiting(&mut group, &Cell::new(false)).await;
             self.wait_for_more(&mut group).await;
             if !group.parts.is_empty() {
-                self.commit(&mut group).await;
+                group = self.commit(group).await;
             }
             if !self.inbox.is_empty() {
                 self.host.yield_now().await;
@@ -95,7 +96,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Appends what comes while the group's window is open.
-    async fn wait_for_more(&mut self, group: &mut AppendedGroup) {
+    async fn wait_for_more(&self, group: &mut AppendedGroup) {
         while !group.parts.is_empty()
             && let Some(time) =
                 group.window.time_left(group.parts.len(), group.samples, self.host.monotonic_us())
@@ -104,17 +105,19 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 Either::Left((true, _)) => {}
                 Either::Left((false, _)) | Either::Right(_) => return,
             }
-            self.append_waiting(group).await;
+            self.append_waiting(group, &Cell::new(false)).await;
         }
     }
 
-    /// Answers the questions that wait, and appends the writes, up to a group's size.
-    async fn append_waiting(&mut self, group: &mut AppendedGroup) {
+    /// Answers the questions that wait, and appends the writes, up to a group's size or until it is over. A part is
+    /// appended whole.
+    async fn append_waiting(&self, group: &mut AppendedGroup, is_over: &Cell<bool>) {
         self.answer_questions();
         self.shard.borrow_mut().begin_slice();
         let bounds = self.bounds();
         let mut of_slice = 0;
         while group.samples < GROUP_SAMPLES
+            && !is_over.get()
             && let Some((from, mut write)) = self.inbox.take_write()
         {
             match self.refusal() {
@@ -156,7 +159,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Appends a part, a large one in pieces between which the reactor gets its turn.
-    async fn append(&mut self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
+    async fn append(&self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
         let series = write.part.series.len();
         let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
         while !position.is_end(series) {
@@ -186,7 +189,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
 
     /// Appends a part's native histograms, likewise. One may take a thousand times as long as another, so the clock
     /// is looked at after each.
-    async fn append_histograms(&mut self, write: &WritePart, bounds: TimeBounds, outcome: &mut PartOutcome) {
+    async fn append_histograms(&self, write: &WritePart, bounds: TimeBounds, outcome: &mut PartOutcome) {
         let mut began_us = self.host.monotonic_us();
         for (at, histogram) in write.part.histograms.iter().enumerate() {
             let now_us = self.host.monotonic_us();
@@ -235,16 +238,30 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         written
     }
 
-    /// Commits the group and answers each of its parts.
-    async fn commit(&mut self, group: &mut AppendedGroup) {
+    /// Commits a group, answers each of its parts, and gives the next one, of what came meanwhile.
+    async fn commit(&self, group: AppendedGroup) -> AppendedGroup {
         let began_us = self.host.monotonic_us();
-        let committed = self.commit_beside_questions().await;
-        let (waiting, ended_us) = (self.inbox.writes(), self.host.monotonic_us());
-        group.window.note_commit(group.parts.len(), waiting, began_us, ended_us);
-        group.samples = 0;
+        let is_over = Cell::new(false);
+        let mut beside = pin!(self.append_beside(&is_over));
+        let (committed, next) = match select(pin!(self.log.commit()), beside.as_mut()).await {
+            Either::Left((committed, _)) => (committed, None),
+            Either::Right((next, commit)) => (commit.await, Some(next)),
+        };
+        let (parts, ended_us) = (group.parts.len(), self.host.monotonic_us());
         self.shard.borrow_mut().counters.commits += 1;
-        for (to, outcome, moved) in group.parts.drain(..) {
-            let reply = match &committed {
+        self.acknowledge(group, &committed);
+        is_over.set(true);
+        let mut next = match next {
+            Some(next) => next,
+            None => beside.await,
+        };
+        next.window.note_commit(parts, next.parts.len() + self.inbox.writes(), began_us, ended_us);
+        next
+    }
+
+    fn acknowledge(&self, group: AppendedGroup, committed: &Result<Durable, LogError>) {
+        for (to, outcome, moved) in group.parts {
+            let reply = match committed {
                 Ok(durable) => {
                     let counts = (outcome.written, outcome.histograms, outcome.exemplars);
                     WriteReply::Written(WriteAck::new(durable, counts, outcome.refusals, moved))
@@ -255,17 +272,25 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    async fn commit_beside_questions(&self) -> Result<Durable, LogError> {
-        match select(pin!(self.log.commit()), pin!(self.answer_for_ever())).await {
-            Either::Left((committed, _)) => committed,
-            Either::Right((never, _)) => match never {},
-        }
-    }
-
-    async fn answer_for_ever(&self) -> Infallible {
+    /// Answers questions and appends writes until the commit that is on its way is over, as many as a group has room
+    /// for: what was decoded just now is still in the core's caches, and isn't any more once all that comes during a
+    /// commit is.
+    async fn append_beside(&self, is_over: &Cell<bool>) -> AppendedGroup {
+        let mut next = AppendedGroup::default();
+        // No waker: who ends it polls on.
+        let over = || poll_fn(|_| if is_over.get() { Poll::Ready(()) } else { Poll::Pending });
         loop {
-            let (from, question) = self.inbox.next_question().await;
-            self.answer(from, question);
+            if next.samples >= GROUP_SAMPLES {
+                match select(over(), pin!(self.inbox.next_question())).await {
+                    Either::Left(_) => return next,
+                    Either::Right(((from, question), _)) => self.answer(from, question),
+                }
+                continue;
+            }
+            match select(over(), pin!(self.inbox.wait())).await {
+                Either::Left(_) | Either::Right((false, _)) => return next,
+                Either::Right((true, _)) => self.append_waiting(&mut next, is_over).await,
+            }
         }
     }
 

@@ -340,12 +340,19 @@ impl Log for DiskLog {
     async fn flush(&self) -> Result<Durable, LogError> {
         let upto = self.last_taken();
         self.want();
-        self.shared.waiting.until(|| self.look(|states| states.outcome(upto))).await
+        let outcome = self.shared.waiting.until(|| self.look(|states| states.outcome(upto))).await;
+        if self.has_failed() {
+            // What was being appended when it failed has been written to it since.
+            self.shared.journal.borrow_mut().close();
+        }
+        outcome
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
     use crate::wal::Journal;
     use silverback_model::{Sample, SeriesRef};
@@ -358,6 +365,19 @@ mod tests {
         log.journal().stored(SeriesRef(0), Sample::new(1, 1.0));
         check_one_waker_is_kept(log.flush());
         check_one_waker_is_kept(log.close());
+    }
+
+    #[test]
+    fn a_failed_log_keeps_nothing_of_the_part_that_was_being_appended() {
+        let log = DiskLog::new(AckMode::Durable, Arc::default());
+        log.open();
+        let append = || (0..1000).for_each(|t| log.journal().stored(SeriesRef(0), Sample::new(t, 0.1)));
+        append();
+        log.fail("the disk is gone");
+        assert!(log.journal().is_empty());
+        append();
+        assert_eq!(log.commit().now_or_never(), Some(Err(LogError::Failed("the disk is gone".into()))));
+        assert!(log.journal().is_empty());
     }
 
     #[test]

@@ -286,8 +286,8 @@ impl Sender {
                 let overtaken = counts.get(RefusedReason::OutOfOrder);
                 assert!(overtaken == 0 || self.sends_again, "overtaken: {:?}", ack.refusals);
                 let refused = ack.refusals.as_ref().map_or(0, |refusals| refusals.counts.total());
-                // What is sent again may lie before what is left.
-                if refused > aged && self.may_be_deleted_since(since) {
+                // What is sent again may lie before what a deletion left: such a refusal isn't one of the aged.
+                if (refused > aged || overtaken > 0) && self.may_be_deleted_since(since) {
                     return Outcome::Full;
                 }
                 assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);

@@ -37,7 +37,8 @@ pub struct Group {
 
 impl Group {
     /// Gives back what it holds, and takes no more: its log has failed, and retention goes on for as long as
-    /// the node runs. Samples are refused before they come here.
+    /// the node runs. Samples are refused before they come here, but for the rest of a part that is being appended:
+    /// whoever has it acknowledged closes it once more.
     pub(crate) fn close(&mut self) {
         *self = Self { is_closed: true, ..Self::default() };
     }

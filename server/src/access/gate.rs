@@ -182,6 +182,8 @@ impl Gate {
             }
             match self.lead(claim.digest) {
                 Err(led) => {
+                    // The header is enough for who waits: the password isn't kept twice.
+                    drop(claim);
                     // Whoever leads may leave: then another one does.
                     let _ended = led.await;
                 }

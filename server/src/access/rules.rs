@@ -82,7 +82,7 @@ impl Rules {
         !self.users.is_empty()
     }
 
-    /// How many tokens there are.
+    /// Whether tokens will do.
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }

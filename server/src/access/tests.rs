@@ -153,7 +153,7 @@ fn what_the_toolkit_refuses_is_refused_with_its_field() {
     check_bad(
         &dir,
         "tls_server_config:\n  cert_file: server.crt\n  key_file: other.key\n",
-        &["certificate and the key"],
+        &["the key isn't that of the certificate"],
     );
     check_bad(&dir, "tls_server_config:\n  cert_file: server.crt\n  key_file: ca.pem\n", &["private key"]);
     check_bad(

@@ -73,7 +73,7 @@ impl HostPattern {
     fn matches(&self, name: &str) -> bool {
         match self {
             Self::Exact(exact) => name.eq_ignore_ascii_case(exact),
-            Self::Below(suffix) => is_below(name, suffix),
+            Self::Below(suffix) => is_name(name) && is_below(name, suffix),
         }
     }
 
@@ -157,7 +157,10 @@ mod tests {
 
     #[test]
     fn a_pattern_is_of_all_names_below_and_not_of_itself() {
-        let refused = ["example.com", ".example.com", "example.com.evil.example", "evil-example.com"];
+        let names = ["example.com", ".example.com", "example.com.evil.example", "evil-example.com"];
+        let no_names =
+            ["evil/.example.com", "evil?.example.com", "a b.example.com", "a..example.com", "*.example.com"];
+        let refused = [names.as_slice(), &no_names].concat();
         check(&["*.example.com", "other"], &["a.example.com", "a.b.EXAMPLE.com", "other"], &refused);
     }
 

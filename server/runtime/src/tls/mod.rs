@@ -166,7 +166,11 @@ impl TlsConfig {
         // Whoever needs one of these reads it himself: what is wrong with it keeps nobody out by itself.
         dates.extend(others.iter().filter_map(|other| Some((Role::Chain, Validity::of(other)?))));
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            TlsFault::new("cert", format!("the certificate and the key can't be used: {error}"))
+            let wrong = match error {
+                rustls::Error::InconsistentKeys(_) => "the key isn't that of the certificate".to_owned(),
+                other => format!("the certificate and the key can't be used: {other}"),
+            };
+            TlsFault::new("cert", wrong)
         })?;
         config.ignore_client_order = settings.prefers_own_order;
         config.ticketer = Ticketer::new().map_err(|error| TlsFault::new("cert", error))?;

@@ -284,6 +284,11 @@ impl MessageSpan {
         // Where labels are definitions of the stream.
         Self(LabelSpan::new(LabelSource::Definition, offset, len))
     }
+
+    /// How long the message is.
+    pub(crate) fn bytes(self) -> usize {
+        self.0.range().len()
+    }
 }
 
 impl WriteBody {

@@ -16,14 +16,15 @@ pub struct Scripted {
     steps: Rc<Cell<usize>>,
     sleeps: Rc<Cell<usize>>,
     now_us: Rc<Cell<u64>>,
+    yields: Rc<Cell<bool>>,
     at_step: Rc<dyn Fn(usize)>,
 }
 
 impl Scripted {
     /// Calls `at_step` at each step, with its number.
     pub fn new(at_step: impl Fn(usize) + 'static) -> Self {
-        let (steps, sleeps, now_us) = Default::default();
-        Self { steps, sleeps, now_us, at_step: Rc::new(at_step) }
+        let (steps, sleeps, now_us, yields) = Default::default();
+        Self { steps, sleeps, now_us, yields, at_step: Rc::new(at_step) }
     }
 
     /// Steps so far.
@@ -34,6 +35,11 @@ impl Scripted {
     /// Sleeps that were begun. They end when they are polled after [`Self::pass`]: nothing wakes them.
     pub fn sleeps(&self) -> usize {
         self.sleeps.get()
+    }
+
+    /// Others get the thread at the next [`Host::yield_now`], until it is polled again: nothing wakes it.
+    pub fn yield_next(&self) {
+        self.yields.set(true);
     }
 
     /// Lets so many µs pass. The clock stands still otherwise.
@@ -56,7 +62,16 @@ impl Host for Scripted {
 
     fn shorten_slices(&self) -> impl Sized + 'static {}
 
-    async fn yield_now(&self) {}
+    async fn yield_now(&self) {
+        if self.yields.get() {
+            self.yields.set(false);
+            let mut has_yielded = false;
+            poll_fn(
+                |_| if std::mem::replace(&mut has_yielded, true) { Poll::Ready(()) } else { Poll::Pending },
+            )
+            .await;
+        }
+    }
 
     async fn sleep(&self, time: Duration) {
         self.sleeps.set(self.sleeps.get() + 1);

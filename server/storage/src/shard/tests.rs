@@ -1,12 +1,9 @@
 //! A shard as its worker uses it: parts in, selects out, retention over it.
 
-use std::cell::{Cell, RefCell, RefMut};
-use std::future::poll_fn;
+use std::cell::{Cell, RefCell};
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -18,9 +15,8 @@ use crate::message::{
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
-use crate::shard::scripted::Scripted;
 use crate::shard::{Inbox, Reads, ReplyTo, Shard, Worker, maintenance};
-use crate::wal::{Durable, Journal, Log, LogError, LogReport, MemoryLog, NoJournal};
+use crate::wal::{Journal, Log, MemoryLog, NoJournal};
 use silverback_host::{Alone, Host};
 use silverback_model::clock::Clock;
 use silverback_model::limits::memory::NEW_SERIES_PERCENT;
@@ -190,10 +186,10 @@ fn a_part_that_finds_memory_full_is_refused_whole_and_counted() {
 }
 
 /// Where replies go in tests.
-const NOBODY: ReplyTo = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
+pub(super) const NOBODY: ReplyTo = ReplyTo { core: 0, correlation: Correlation { slot: 0, generation: 0 } };
 
 /// A request's part with these series.
-fn write(series: &[(Labels, Vec<Sample>)]) -> WritePart {
+pub(super) fn write(series: &[(Labels, Vec<Sample>)]) -> WritePart {
     let mut part = PartPool::default().take().unwrap();
     let (body, entries, samples) = encode(series);
     part.series = entries;
@@ -202,7 +198,7 @@ fn write(series: &[(Labels, Vec<Sample>)]) -> WritePart {
 }
 
 /// A worker of a shard at a time of which samples from 0 s on are kept.
-fn worker<L: Log, H: Host, R: Fn(ReplyTo, ShardReply)>(
+pub(super) fn worker<L: Log, H: Host, R: Fn(ReplyTo, ShardReply)>(
     shard: &Rc<RefCell<Shard>>,
     inbox: Rc<Inbox>,
     log: L,
@@ -237,175 +233,6 @@ fn work(
         worker(&shard, inbox, MemoryLog::default(), Alone, move |_, reply| sent.borrow_mut().push(reply));
     block_on(worker.run());
     (replies.take(), shard)
-}
-
-/// A log whose commits last until they are let through.
-#[derive(Clone, Default)]
-struct HeldLog {
-    log: MemoryLog,
-    commits: Rc<Cell<usize>>,
-    is_let_through: Rc<Cell<bool>>,
-    fails: Rc<Cell<bool>>,
-}
-
-impl Log for HeldLog {
-    type Journal = NoJournal;
-
-    fn check(&self) -> Result<(), LogError> {
-        self.log.check()
-    }
-
-    fn journal(&self) -> RefMut<'_, NoJournal> {
-        self.log.journal()
-    }
-
-    fn report(&self, now_us: u64) -> LogReport {
-        self.log.report(now_us)
-    }
-
-    fn ask_checkpoint(&self) -> u64 {
-        self.log.ask_checkpoint()
-    }
-
-    async fn commit(&self) -> Result<Durable, LogError> {
-        self.commits.set(self.commits.get() + 1);
-        poll_fn(|_| if self.is_let_through.get() { Poll::Ready(()) } else { Poll::Pending }).await;
-        if self.fails.get() {
-            Err(LogError::Failed("it was told to".into()))
-        } else {
-            self.log.commit().await
-        }
-    }
-
-    async fn flush(&self) -> Result<Durable, LogError> {
-        self.commit().await
-    }
-}
-
-#[test]
-fn a_question_is_answered_while_a_write_waits_for_the_disk() {
-    let (log, inbox) = (HeldLog::default(), Rc::new(Inbox::default()));
-    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
-    let sent = Rc::clone(&replies);
-    let reply = move |_, reply| sent.borrow_mut().push(reply);
-    let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), Alone, reply);
-    let mut run = pin!(worker.run());
-    let mut go_on = || run.as_mut().now_or_never();
-    inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
-    assert_eq!(go_on(), None);
-    inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
-    assert_eq!(go_on(), None);
-    assert!(matches!(replies.borrow()[..], [ShardReply::CheckpointAsked(1)]), "{replies:?}");
-    log.is_let_through.set(true);
-    inbox.close();
-    assert_eq!(go_on(), Some(()));
-    assert!(matches!(replies.borrow()[1..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
-}
-
-#[test]
-fn what_comes_during_a_commit_is_appended_then_and_durable_by_the_next_one() {
-    const HALF_A_GROUP: usize = 32 * 1024;
-    let (log, inbox, shard) = (HeldLog::default(), Rc::new(Inbox::default()), shard());
-    let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
-    let (sent, held) = (Rc::clone(&replies), log.clone());
-    let reply = move |_, reply| {
-        held.is_let_through.set(false);
-        sent.borrow_mut().push(reply);
-    };
-    let worker = worker(&shard, Rc::clone(&inbox), log.clone(), Alone, reply);
-    let mut run = pin!(worker.run());
-    let mut go_on = || run.as_mut().now_or_never();
-    let send = |at_ms| inbox.push(NOBODY, ShardRequest::Write(write(&scrape(HALF_A_GROUP, at_ms))));
-    send(1000);
-    assert_eq!(go_on(), None);
-    (2..5).for_each(|scrape| send(1000 * scrape));
-    assert_eq!(go_on(), None);
-    assert_eq!(shard.borrow().stats().parts, 3, "a group's samples, and no more");
-    assert_eq!((log.commits.get(), replies.borrow().len()), (1, 0));
-    inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
-    assert_eq!(go_on(), None);
-    assert!(matches!(replies.borrow()[..], [ShardReply::CheckpointAsked(1)]), "{replies:?}");
-    log.is_let_through.set(true);
-    assert_eq!(go_on(), None);
-    assert_eq!((log.commits.get(), replies.borrow().len()), (2, 2), "the first alone is durable");
-    assert_eq!(shard.borrow().stats().parts, 4, "there is room in the next group");
-    log.is_let_through.set(true);
-    assert_eq!(go_on(), None);
-    assert_eq!((log.commits.get(), replies.borrow().len()), (3, 4));
-    log.is_let_through.set(true);
-    inbox.close();
-    assert_eq!(go_on(), Some(()));
-    assert!(matches!(replies.borrow()[4..], [ShardReply::Write(WriteReply::Written(_))]), "{replies:?}");
-}
-
-#[test]
-fn what_was_appended_beside_a_commit_that_fails_is_answered_and_so_is_all_before_the_inbox_closes() {
-    for fails in [false, true] {
-        let (log, inbox) = (HeldLog::default(), Rc::new(Inbox::default()));
-        let replies: Rc<RefCell<Vec<ShardReply>>> = Rc::default();
-        let sent = Rc::clone(&replies);
-        let reply = move |_, reply| sent.borrow_mut().push(reply);
-        let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), Alone, reply);
-        let mut run = pin!(worker.run());
-        let mut go_on = || run.as_mut().now_or_never();
-        for at_ms in [1000, 2000, 3000] {
-            inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, at_ms))));
-            assert_eq!(go_on(), None);
-        }
-        inbox.close();
-        assert_eq!(go_on(), None, "a commit is in flight");
-        log.fails.set(fails);
-        log.is_let_through.set(true);
-        assert_eq!(go_on(), Some(()));
-        let is_answered = |reply: &ShardReply| match reply {
-            ShardReply::Write(WriteReply::Written(_)) => !fails,
-            ShardReply::Write(WriteReply::NotDurable(LogError::Failed(_))) => fails,
-            _another => false,
-        };
-        let replies = replies.borrow();
-        assert!(replies.len() == 3 && replies.iter().all(is_answered), "{replies:?}");
-    }
-}
-
-#[test]
-fn writes_that_come_right_after_a_commit_share_the_next_one() {
-    const COMMIT_US: u64 = 200;
-    let (log, inbox, host) = (HeldLog::default(), Rc::new(Inbox::default()), Scripted::new(|_| {}));
-    let replies: Rc<Cell<usize>> = Rc::default();
-    let sent = Rc::clone(&replies);
-    let reply = move |_, _| sent.set(sent.get() + 1);
-    let worker = worker(&shard(), Rc::clone(&inbox), log.clone(), host.clone(), reply);
-    let mut run = pin!(worker.run());
-    let mut go_on = || assert_eq!(run.as_mut().now_or_never(), None);
-    let send = || inbox.push(NOBODY, ShardRequest::Write(write(&scrape(3, 1000))));
-    let commit = |go_on: &mut dyn FnMut()| {
-        host.pass(COMMIT_US);
-        log.is_let_through.set(true);
-        go_on();
-        log.is_let_through.set(false);
-    };
-    send();
-    go_on();
-    send();
-    assert_eq!(log.commits.get(), 1, "nobody waited before: nobody is waited for");
-    commit(&mut go_on);
-    assert_eq!((log.commits.get(), replies.get()), (1, 1), "the second waits for who was just answered");
-    send();
-    go_on();
-    assert_eq!(log.commits.get(), 2, "both are there");
-    commit(&mut go_on);
-    assert_eq!(replies.get(), 3, "one commit answers both");
-    send();
-    go_on();
-    assert_eq!(log.commits.get(), 2);
-    host.pass(COMMIT_US);
-    go_on();
-    assert_eq!(log.commits.get(), 3, "nobody else came");
-    commit(&mut go_on);
-    host.pass(COMMIT_US);
-    send();
-    go_on();
-    assert_eq!(log.commits.get(), 4, "after a pause nobody is waited for");
 }
 
 /// A thread on which background jobs panic at their first step, and end alone.

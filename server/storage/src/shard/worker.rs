@@ -1,6 +1,6 @@
 //! The shard's worker: takes the writes that wait, appends, commits once for all of them, acknowledges.
-//! While a commit is on its way it appends those of the next group. Questions are answered between two writes,
-//! then, too: none waits for the disk, and none sees half a write.
+//! While a commit is in flight it appends the next group's. Questions are answered between two writes, then, too:
+//! none waits for the disk, and none sees half a write.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 
 use crate::message::{
     ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, ExemplarOutcome, MigrationRequest,
@@ -18,7 +18,7 @@ use crate::message::{
 use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
 use crate::shard::window::GroupWindow;
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
-use crate::wal::{Durable, Log, LogError};
+use crate::wal::{Durable, Log, LogError, Lsn};
 use silverback_model::clock::Clock;
 use silverback_model::limits::FUTURE_MS_MAX;
 
@@ -39,9 +39,13 @@ const PIECE_EXEMPLARS: usize = 128;
 /// Native histograms of a part are taken in for so long between two looks at the reactor.
 const HISTOGRAMS_SLICE_US: u64 = 200;
 
-/// What a part costs, in samples: an exemplar costs what many do.
+/// Bytes of a histogram that cost what a sample costs, in the log and in time.
+const HISTOGRAM_BYTES: usize = 64;
+
+/// What a part costs, in samples: an exemplar costs what many do, and so does a large histogram.
 fn samples_of(part: &PartBuffer) -> usize {
-    part.samples.len() + part.histograms.len() + EXEMPLAR_COST * part.exemplars.len()
+    let histograms = part.histograms.iter().map(|histogram| 1 + histogram.message.bytes() / HISTOGRAM_BYTES);
+    part.samples.len() + histograms.sum::<usize>() + EXEMPLAR_COST * part.exemplars.len()
 }
 
 /// What serves a shard's inbox.
@@ -69,7 +73,15 @@ pub struct Worker<L, H, R> {
 }
 
 /// An appended part that waits for the commit.
-type Appended = (ReplyTo, PartOutcome, Option<Box<MovedSeries>>);
+struct Appended {
+    to: ReplyTo,
+    outcome: PartOutcome,
+    moved: Option<Box<MovedSeries>>,
+    /// What it costs, in samples.
+    samples: usize,
+    /// All of it is on disk with this group of the log.
+    lsn: Lsn,
+}
 
 /// The parts that one commit acknowledges.
 #[derive(Default)]
@@ -79,12 +91,27 @@ struct AppendedGroup {
     window: GroupWindow,
 }
 
+impl AppendedGroup {
+    fn push(&mut self, part: Appended) {
+        self.samples += part.samples;
+        self.parts.push(part);
+    }
+
+    /// Takes out the first parts, those that the commit of the former group has made durable, too: they were appended
+    /// before the log took it.
+    fn take_covered(&mut self, durable: Durable) -> impl Iterator<Item = Appended> {
+        let count = self.parts.partition_point(|part| durable.covers(part.lsn));
+        self.samples -= self.parts[..count].iter().map(|part| part.samples).sum::<usize>();
+        self.parts.drain(..count)
+    }
+}
+
 impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H, R> {
     /// Serves until the inbox is closed and empty.
     pub async fn run(self) {
         let mut group = AppendedGroup::default();
         while !group.parts.is_empty() || self.inbox.wait().await {
-            self.append_waiting(&mut group, &Cell::new(false)).await;
+            self.append_waiting(&mut group, || true).await;
             self.wait_for_more(&mut group).await;
             if !group.parts.is_empty() {
                 group = self.commit(group).await;
@@ -105,28 +132,28 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 Either::Left((true, _)) => {}
                 Either::Left((false, _)) | Either::Right(_) => return,
             }
-            self.append_waiting(group, &Cell::new(false)).await;
+            self.append_waiting(group, || true).await;
         }
     }
 
-    /// Answers the questions that wait, and appends the writes, up to a group's size or until it is over. A part is
+    /// Answers the questions that wait, and appends the writes, up to a group's size and while it goes on. A part is
     /// appended whole.
-    async fn append_waiting(&self, group: &mut AppendedGroup, is_over: &Cell<bool>) {
+    async fn append_waiting(&self, group: &mut AppendedGroup, goes_on: impl Fn() -> bool) {
         self.answer_questions();
         self.shard.borrow_mut().begin_slice();
         let bounds = self.bounds();
         let mut of_slice = 0;
         while group.samples < GROUP_SAMPLES
-            && !is_over.get()
+            && goes_on()
             && let Some((from, mut write)) = self.inbox.take_write()
         {
             match self.refusal() {
                 None => {
                     let moved = self.shard.borrow().ownership.split_off(&mut write);
                     let samples = samples_of(&write.part);
-                    group.samples += samples;
                     of_slice += samples;
-                    group.parts.push((from, self.append(&write, bounds).await, moved));
+                    let outcome = self.append(&write, bounds).await;
+                    group.push(Appended { to: from, outcome, moved, samples, lsn: self.log.filling() });
                 }
                 Some(refusal) => (self.reply)(from, ShardReply::Write(refusal)),
             }
@@ -239,28 +266,27 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Commits a group, answers each of its parts, and gives the next one, of what came meanwhile.
-    async fn commit(&self, group: AppendedGroup) -> AppendedGroup {
+    async fn commit(&self, mut group: AppendedGroup) -> AppendedGroup {
         let began_us = self.host.monotonic_us();
-        let is_over = Cell::new(false);
-        let mut beside = pin!(self.append_beside(&is_over));
-        let (committed, next) = match select(pin!(self.log.commit()), beside.as_mut()).await {
-            Either::Left((committed, _)) => (committed, None),
-            Either::Right((next, commit)) => (commit.await, Some(next)),
+        let (parts, has_ended) = (group.parts.len(), Cell::new(false));
+        let commit = async {
+            let committed = self.log.commit().await;
+            let (waiting, ended_us) = (self.inbox.writes(), self.host.monotonic_us());
+            self.shard.borrow_mut().counters.commits += 1;
+            self.acknowledge(group.parts.drain(..), &committed);
+            has_ended.set(true);
+            (committed, waiting, ended_us)
         };
-        let (parts, ended_us) = (group.parts.len(), self.host.monotonic_us());
-        self.shard.borrow_mut().counters.commits += 1;
-        self.acknowledge(group, &committed);
-        is_over.set(true);
-        let mut next = match next {
-            Some(next) => next,
-            None => beside.await,
-        };
-        next.window.note_commit(parts, next.parts.len() + self.inbox.writes(), began_us, ended_us);
+        let ((committed, waiting, ended_us), mut next) = join(commit, self.append_beside(&has_ended)).await;
+        next.window.note_commit(parts, next.parts.len() + waiting, began_us, ended_us);
+        if let Ok(durable) = &committed {
+            self.acknowledge(next.take_covered(*durable), &committed);
+        }
         next
     }
 
-    fn acknowledge(&self, group: AppendedGroup, committed: &Result<Durable, LogError>) {
-        for (to, outcome, moved) in group.parts {
+    fn acknowledge(&self, parts: impl Iterator<Item = Appended>, committed: &Result<Durable, LogError>) {
+        for Appended { to, outcome, moved, .. } in parts {
             let reply = match committed {
                 Ok(durable) => {
                     let counts = (outcome.written, outcome.histograms, outcome.exemplars);
@@ -272,24 +298,28 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Answers questions and appends writes until the commit that is on its way is over, as many as a group has room
-    /// for: what was decoded just now is still in the core's caches, and isn't any more once all that comes during a
-    /// commit is.
-    async fn append_beside(&self, is_over: &Cell<bool>) -> AppendedGroup {
+    /// Answers questions while a commit is in flight, and appends the writes that come, as many as a group has room
+    /// for: right after they were decoded they are in the core's caches, and all that comes during a commit is more
+    /// than these hold.
+    async fn append_beside(&self, commit_has_ended: &Cell<bool>) -> AppendedGroup {
         let mut next = AppendedGroup::default();
-        // No waker: who ends it polls on.
-        let over = || poll_fn(|_| if is_over.get() { Poll::Ready(()) } else { Poll::Pending });
+        let mut takes_writes = true;
+        // Without a waker: the task that ends the commit polls this next.
+        let ended = || poll_fn(|_| if commit_has_ended.get() { Poll::Ready(()) } else { Poll::Pending });
         loop {
-            if next.samples >= GROUP_SAMPLES {
-                match select(over(), pin!(self.inbox.next_question())).await {
+            if takes_writes && next.samples < GROUP_SAMPLES {
+                match select(ended(), pin!(self.inbox.wait())).await {
+                    Either::Left(_) => return next,
+                    Either::Right((true, _)) => {
+                        self.append_waiting(&mut next, || !commit_has_ended.get()).await;
+                    }
+                    Either::Right((false, _)) => takes_writes = false,
+                }
+            } else {
+                match select(ended(), pin!(self.inbox.next_question())).await {
                     Either::Left(_) => return next,
                     Either::Right(((from, question), _)) => self.answer(from, question),
                 }
-                continue;
-            }
-            match select(over(), pin!(self.inbox.wait())).await {
-                Either::Left(_) | Either::Right((false, _)) => return next,
-                Either::Right((true, _)) => self.append_waiting(&mut next, is_over).await,
             }
         }
     }

@@ -145,11 +145,6 @@ impl DiskLog {
         self.shared.waiting.wake_all();
     }
 
-    /// The group that the journal fills now.
-    pub(crate) fn filling(&self) -> Lsn {
-        self.look(LogStates::filling)
-    }
-
     /// The last group that is on disk.
     pub fn durable(&self) -> Lsn {
         self.look(LogStates::durable)
@@ -310,6 +305,10 @@ impl Log for DiskLog {
         self.shared.journal.borrow_mut()
     }
 
+    fn filling(&self) -> Lsn {
+        self.look(LogStates::filling)
+    }
+
     fn report(&self, now_us: u64) -> LogReport {
         LogReport {
             counts: self.counts(),
@@ -326,6 +325,23 @@ impl Log for DiskLog {
     }
 
     async fn commit(&self) -> Result<Durable, LogError> {
+        let committed = self.commit_as_acknowledged().await;
+        if self.has_failed() {
+            // A part that was being appended when it failed has been written to it since.
+            self.shared.journal.borrow_mut().close();
+        }
+        committed
+    }
+
+    async fn flush(&self) -> Result<Durable, LogError> {
+        let upto = self.last_taken();
+        self.want();
+        self.shared.waiting.until(|| self.look(|states| states.outcome(upto))).await
+    }
+}
+
+impl DiskLog {
+    async fn commit_as_acknowledged(&self) -> Result<Durable, LogError> {
         match self.shared.ack {
             AckMode::Durable => self.flush().await,
             AckMode::Memory if self.shared.journal.borrow().bytes() < LOG_BACKLOG_BYTES_MAX => {
@@ -335,17 +351,6 @@ impl Log for DiskLog {
             // The disk doesn't keep up: what waits for it is bounded.
             AckMode::Memory => self.flush().await,
         }
-    }
-
-    async fn flush(&self) -> Result<Durable, LogError> {
-        let upto = self.last_taken();
-        self.want();
-        let outcome = self.shared.waiting.until(|| self.look(|states| states.outcome(upto))).await;
-        if self.has_failed() {
-            // What was being appended when it failed has been written to it since.
-            self.shared.journal.borrow_mut().close();
-        }
-        outcome
     }
 }
 
@@ -369,15 +374,19 @@ mod tests {
 
     #[test]
     fn a_failed_log_keeps_nothing_of_the_part_that_was_being_appended() {
-        let log = DiskLog::new(AckMode::Durable, Arc::default());
-        log.open();
-        let append = || (0..1000).for_each(|t| log.journal().stored(SeriesRef(0), Sample::new(t, 0.1)));
-        append();
-        log.fail("the disk is gone");
-        assert!(log.journal().is_empty());
-        append();
-        assert_eq!(log.commit().now_or_never(), Some(Err(LogError::Failed("the disk is gone".into()))));
-        assert!(log.journal().is_empty());
+        for ack in [AckMode::Durable, AckMode::Memory] {
+            let log = DiskLog::new(ack, Arc::default());
+            log.open();
+            let append = || (0..1000).for_each(|t| log.journal().stored(SeriesRef(0), Sample::new(t, 0.1)));
+            append();
+            log.fail("the disk is gone");
+            assert!(log.journal().is_empty());
+            append();
+            assert!(!log.journal().is_empty());
+            let failed = Err(LogError::Failed("the disk is gone".into()));
+            assert_eq!(log.commit().now_or_never(), Some(failed));
+            assert!(log.journal().is_empty());
+        }
     }
 
     #[test]

@@ -24,6 +24,10 @@ impl Log for MemoryLog {
         self.journal.borrow_mut()
     }
 
+    fn filling(&self) -> Lsn {
+        Lsn(0)
+    }
+
     fn report(&self, _now_us: u64) -> LogReport {
         LogReport::default()
     }

@@ -44,6 +44,19 @@ pub struct Durable {
     upto: Lsn,
 }
 
+impl Durable {
+    /// Whether a group is among what is durable.
+    pub(crate) fn covers(self, group: Lsn) -> bool {
+        group <= self.upto
+    }
+
+    /// As the log of a test says it.
+    #[cfg(test)]
+    pub(crate) fn in_test(upto: Lsn) -> Self {
+        Self { upto }
+    }
+}
+
 /// Why a log takes nothing in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
@@ -103,6 +116,9 @@ pub trait Log: Clone + 'static {
 
     /// The journal of the group that the next commit makes durable. Not held over an await.
     fn journal(&self) -> RefMut<'_, Self::Journal>;
+
+    /// The group that the journal fills now: what was written to it so far is on disk with that group, or before.
+    fn filling(&self) -> Lsn;
 
     /// What it has to tell of itself, `now_us` on its host's clock.
     fn report(&self, now_us: u64) -> LogReport;

@@ -20,7 +20,9 @@ use silverback_storage::wal::replay::{LogPlace, Replayed, make_tail_durable, rep
 use silverback_storage::wal::segment::SegmentHeader;
 use silverback_storage::wal::segments::{SegmentPlace, Segments};
 use silverback_storage::wal::{AckMode, WalRecovery};
-use silverback_storage::wal::{Claims, DiskLog, Durable, Log, LogError, LogReport, MemoryLog, committer};
+use silverback_storage::wal::{
+    Claims, DiskLog, Durable, Log, LogError, LogReport, Lsn, MemoryLog, committer,
+};
 
 use crate::cells::node::{Defect, Flushes};
 use crate::disk::SimDisk;
@@ -158,6 +160,10 @@ impl<D: Defect> Log for SimLog<D> {
 
     fn journal(&self) -> RefMut<'_, Group> {
         self.0.journal()
+    }
+
+    fn filling(&self) -> Lsn {
+        self.0.filling()
     }
 
     fn report(&self, now_us: u64) -> LogReport {

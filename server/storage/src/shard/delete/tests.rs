@@ -12,7 +12,7 @@ use crate::shard::scripted::Scripted;
 use crate::shard::tests::{EVER, append_to, labels, scrape, shard};
 use crate::wal::record::{Group, records};
 use crate::wal::replay::Restore;
-use crate::wal::{Durable, LogError, LogReport, MemoryLog, NoJournal};
+use crate::wal::{Durable, LogError, LogReport, Lsn, MemoryLog, NoJournal};
 use silverback_host::Alone;
 use silverback_model::gorilla::XorIter;
 use silverback_model::limits::DELETION_WAIT_MAX;
@@ -40,6 +40,10 @@ impl Log for KeptLog {
 
     fn journal(&self) -> RefMut<'_, Group> {
         self.group.borrow_mut()
+    }
+
+    fn filling(&self) -> Lsn {
+        Lsn(0)
     }
 
     fn report(&self, _now_us: u64) -> LogReport {

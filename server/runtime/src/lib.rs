@@ -81,7 +81,7 @@ pub use http::{Encryption, HttpLimits, HttpServer, WatchedBody};
 pub use io::Stream;
 pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
 pub use listen::{BoundAddress, Listener, connections_ended};
-pub use peers::Peer;
+pub use peers::{Peer, shown_address};
 pub use shutdown::Shutdown;
 pub use side_thread::{SideThread, SideThreadError};
 pub use slices::{Slice, Slicer};

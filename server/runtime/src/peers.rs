@@ -24,6 +24,11 @@ impl Peer {
     }
 }
 
+/// An address as a line of the log has it: IPv4 in its own form, also where it came by a socket of IPv6.
+pub fn shown_address(address: Option<IpAddr>) -> String {
+    address.map_or_else(|| "-".to_owned(), |address| address.to_canonical().to_string())
+}
+
 /// A thing's number: those that came later have higher ones.
 pub(crate) type Number = u64;
 

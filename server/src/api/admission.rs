@@ -1,12 +1,11 @@
 //! Who is let in: the one place in front of all of HTTP and gRPC, before anything of a request's body is read. It asks
 //! the gate, and words and counts what that refuses; which scope a request takes stands with its route.
 
-use std::net::IpAddr;
-
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, Version};
 use http_body::Body;
 use silverback_model::printable::{Printable, Quoted};
+use silverback_runtime::shown_address;
 
 use crate::access::gate::{Gate, Look, Refusal};
 use crate::access::scope::Scopes;
@@ -130,7 +129,7 @@ pub(crate) fn note_action<B>(peer: &Peer, asked: Asked, request: &Request<B>) {
     let target = request.uri().path_and_query().map_or("", |target| target.as_str());
     let shown: String = target.chars().take(TARGET_CHARS_MAX).collect();
     tracing::info!(
-        peer = shown_peer(peer.address),
+        peer = shown_address(peer.address),
         user = user.as_deref().map_or_else(|| "-".to_owned(), |user| Printable(user).to_string()),
         method = %request.method(),
         target = %Printable(&shown),
@@ -141,15 +140,11 @@ pub(crate) fn note_action<B>(peer: &Peer, asked: Asked, request: &Request<B>) {
 /// Of a target that a log line shows: the matchers of a deletion stand in it.
 const TARGET_CHARS_MAX: usize = 500;
 
-fn shown_peer(address: Option<IpAddr>) -> String {
-    address.map_or_else(|| "-".to_owned(), |address| address.to_string())
-}
-
 /// The answer to a request that isn't let in. The rest of its body isn't waited for.
 pub(crate) fn refuse<B: Body>(peer: &Peer, request: &Request<B>, rejected: &Rejected) -> NodeResponse {
     count(&peer.handlers.core, rejected);
     silverback_host::warn_limited!(
-        peer = shown_peer(peer.address),
+        peer = shown_address(peer.address),
         method = %request.method(),
         path = %Quoted(request.uri().path()),
         %rejected,

@@ -20,7 +20,10 @@ use super::{
     Handshakes, SEND_BUFFER_BYTES, TlsConfig,
     handshakes::{GivesWay, Place},
 };
-use crate::{counters, peers::Peer};
+use crate::{
+    counters,
+    peers::{Peer, shown_address},
+};
 
 /// What is read of a socket at once.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -146,7 +149,7 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
         if self.connection.is_handshaking() {
             counters::with(|c| c.tls_handshakes_failed += 1);
             silverback_host::warn_limited!(
-                peer = self.address.map_or_else(|| "-".to_owned(), |address| address.to_string()),
+                peer = shown_address(self.address),
                 %error,
                 "audit: a TLS handshake failed"
             );

@@ -109,3 +109,35 @@ fn path(said: &str) -> String {
 fn known(name: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|field| *field == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::access_file::AccessFile;
+    use super::super::web_file::WebFile;
+    use super::*;
+
+    /// The fields that serde says it would have known.
+    fn allowed<T: serde::de::DeserializeOwned>(text: &str) -> Vec<String> {
+        let Err(error) = serde_yaml_ng::from_str::<T>(text) else { panic!("{text:?} holds") };
+        let said = error.to_string();
+        let (_, allowed) = said.split_once("`, expected ").unwrap_or_else(|| panic!("{said}"));
+        // Every second piece stands between two quotes.
+        allowed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn all_fields_of_both_files_are_known_and_no_others() {
+        let of_files = [
+            allowed::<WebFile>("x: 1"),
+            allowed::<WebFile>("tls_server_config: {x: 1}"),
+            allowed::<WebFile>("http_server_config: {x: 1}"),
+            allowed::<WebFile>("rate_limit: {x: 1}"),
+            allowed::<AccessFile>("x: 1"),
+            allowed::<AccessFile>("tokens: [{x: 1}]"),
+        ];
+        let of_files: BTreeSet<String> = of_files.into_iter().flatten().collect();
+        assert_eq!(of_files, FIELDS.map(str::to_owned).into());
+    }
+}

@@ -64,6 +64,8 @@ enum Outcome {
     Taken,
     Full,
     Failed,
+    /// Some of it is refused, as what a deletion made too old may be.
+    Undecided,
 }
 
 /// A batch of a stream that is in flight.
@@ -93,7 +95,7 @@ impl Sender {
             };
             match self.write(&batch).await {
                 Outcome::Taken => recent.push_front(batch),
-                Outcome::Full => {}
+                Outcome::Full | Outcome::Undecided => {}
                 Outcome::Failed => return,
             }
             recent.truncate(8);
@@ -261,7 +263,9 @@ impl Sender {
                 .await,
         );
         let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply, since)).collect();
-        let outcome = [Outcome::Failed, Outcome::Full].into_iter().find(|bad| outcomes.contains(bad));
+        let outcome = [Outcome::Failed, Outcome::Full, Outcome::Undecided]
+            .into_iter()
+            .find(|bad| outcomes.contains(bad));
         self.trace.event("batch", [batch.len() as u64, 0], format_args!("{outcome:?}"));
         outcome.unwrap_or_else(|| {
             let mut oracle = self.oracle.borrow_mut();
@@ -288,7 +292,7 @@ impl Sender {
                 let refused = ack.refusals.as_ref().map_or(0, |refusals| refusals.counts.total());
                 // What is sent again may lie before what a deletion left: such a refusal isn't one of the aged.
                 if (refused > aged || overtaken > 0) && self.may_be_deleted_since(since) {
-                    return Outcome::Full;
+                    return Outcome::Undecided;
                 }
                 assert!(refused <= aged, "{aged} of a batch are too old: {:?}", ack.refusals);
                 Outcome::Taken

@@ -30,7 +30,7 @@ struct Part {
 impl SeriesSink for Part {
     #[inline]
     fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
-        self.series.push(PartSeries { id, labels, samples });
+        self.series.push(PartSeries::new(id, labels, samples));
     }
 
     #[inline]

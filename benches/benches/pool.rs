@@ -20,7 +20,7 @@ const ON_THE_WAY_MAX: usize = 256;
 fn fill(part: &mut PartBuffer, samples: usize) {
     for i in 0..samples {
         let labels = LabelSpan::new(LabelSource::Wire, i, 1);
-        part.series.push(PartSeries { id: SeriesId(i as u128), labels, samples: 1 });
+        part.series.push(PartSeries::new(SeriesId(i as u128), labels, 1));
         part.samples.push(Sample::new(i as i64, 1.0));
     }
 }

@@ -34,7 +34,7 @@ pub fn decoded(first: usize, series: usize) -> (WriteBody, Vec<PartSeries>) {
     let (mut bytes, mut entries) = (Vec::new(), Vec::with_capacity(series));
     for block in (first..first + series).map(canonical) {
         let labels = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
-        entries.push(PartSeries { id: hasher().hash_canonical(&block), labels, samples: 1 });
+        entries.push(PartSeries::new(hasher().hash_canonical(&block), labels, 1));
         bytes.extend_from_slice(&block);
     }
     (WriteBody { bytes: bytes.into(), ..WriteBody::default() }, entries)

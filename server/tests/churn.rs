@@ -32,7 +32,7 @@ fn scrape(shard: &RefCell<Shard>, hasher: &SeriesIdHasher, first: usize, now_ms:
         let block = labels.to_canonical();
         let span = LabelSpan::new(LabelSource::Wire, blocks.len(), block.len());
         blocks.extend_from_slice(&block);
-        entries.push(PartSeries { id: hasher.hash_canonical(&block), labels: span, samples: 1 });
+        entries.push(PartSeries::new(hasher.hash_canonical(&block), span, 1));
         samples.push(Sample::new(now_ms, (now_ms / 1000 * i as i64 % 9973) as f64));
     }
     let body = WriteBody { bytes: blocks.into(), ..WriteBody::default() };

@@ -163,7 +163,7 @@ fn allocations_of_batch(samples: usize) -> u64 {
         let (mut split, mut refused) = (Split::new(std::rc::Rc::clone(&table), &pool), Refusals::default());
         let before = ALLOCATIONS.get();
         let columns = Columns::read(Reader::new(&bytes, 0)).unwrap();
-        deal_out(&columns, stream.routes(), &mut split, &mut refused).unwrap();
+        deal_out(&columns, &stream.routes(), &mut split, &mut refused).unwrap();
         allocations = ALLOCATIONS.get() - before;
         assert_eq!(refused, Refusals::default());
         let dealt: usize = split.finish().unwrap().map(|(_shard, part)| part.samples.len()).sum();

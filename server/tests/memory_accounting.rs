@@ -42,7 +42,7 @@ impl Filled {
             for i in from..series.end.min(from + PART_SERIES) {
                 let block = labels(i).to_canonical();
                 let span = LabelSpan::new(LabelSource::Wire, blocks.len(), block.len());
-                entries.push(PartSeries { id: self.hasher.hash_canonical(&block), labels: span, samples: 1 });
+                entries.push(PartSeries::new(self.hasher.hash_canonical(&block), span, 1));
                 blocks.extend_from_slice(&block);
                 samples.push(Sample::new(at_ms, (at_ms / 1000 * (i as i64 + 1) % 9973) as f64 / 7.0));
             }

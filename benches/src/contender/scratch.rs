@@ -65,7 +65,7 @@ impl SeriesSink for Split<'_> {
     #[inline]
     fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
         self.current = self.stripes.stripe_of(id);
-        self.parts[self.current].series.push(PartSeries { id, labels, samples });
+        self.parts[self.current].series.push(PartSeries::new(id, labels, samples));
     }
 
     #[inline]

@@ -16,6 +16,7 @@ pub mod process;
 pub mod certificate;
 
 pub mod ask;
+pub mod backed_memory;
 
 pub mod server;
 

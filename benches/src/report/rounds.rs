@@ -14,7 +14,7 @@ use super::measurements::{Failure, Measurements};
 use super::process::ahead_of_daemons;
 use super::server::{Server, Start};
 use super::side::{Program, Programs, Side};
-use super::{reads, restart, writes};
+use super::{backed_memory, reads, restart, writes};
 use crate::durability::restart::RestartReport;
 
 /// Where everything runs.
@@ -66,7 +66,9 @@ impl Ground {
     ) -> Result<(Server, RestartReport), RunError> {
         let directory = self.directory(subject.side);
         let Subject { side, program } = *subject;
-        Server::start(&Start { side, program, directory: &directory, cpus, arguments, first })
+        let started = Server::start(&Start { side, program, directory: &directory, cpus, arguments, first })?;
+        backed_memory::back(self)?;
+        Ok(started)
     }
 
     fn directory(&self, side: Side) -> PathBuf {

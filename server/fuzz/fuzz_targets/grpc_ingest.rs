@@ -27,7 +27,7 @@ fn check_definition(bytes: &[u8]) {
     match (defined, expected) {
         (Ok(refused), Ok(definition)) => {
             series.add(block);
-            let route = series.routes().get(definition.r#ref).unwrap();
+            let route = *series.routes().get(definition.r#ref).unwrap();
             assert_eq!(refused.is_none(), route.state == RouteState::Series);
             if route.state == RouteState::Series {
                 let mut labels = Vec::new();

@@ -29,16 +29,16 @@ impl<'a> Split<'a> {
     #[inline(always)]
     pub fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
         if let Some(part) = self.part_of(id) {
-            part.series.push(PartSeries { id, labels, samples });
+            part.series.push(PartSeries::new(id, labels, samples));
         }
     }
 
-    /// Begins a series with its first sample; [others](Self::another_sample) may follow.
+    /// Begins a series with its first sample, which is counted in it; [others](Self::another_sample) may follow.
     #[inline(always)]
-    pub(crate) fn series_with(&mut self, id: SeriesId, labels: LabelSpan, sample: Sample) {
-        if let Some(part) = self.part_of(id) {
+    pub(crate) fn series_with(&mut self, series: PartSeries, sample: Sample) {
+        if let Some(part) = self.part_of(series.id) {
             let part = &mut **part;
-            part.series.push(PartSeries { id, labels, samples: 1 });
+            part.series.push(series);
             part.samples.push(sample);
         }
     }

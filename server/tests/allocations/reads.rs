@@ -36,11 +36,11 @@ fn filled(count: usize) -> Filled {
         let (name, instance) = (format!("node_{}_total", i % 50), format!("host-{}", i / 50));
         let labels = Labels::from_pairs([("__name__", &*name), ("instance", &instance), ("job", "node")]);
         let block = labels.to_canonical();
-        let series = PartSeries {
-            id: hasher.hash_canonical(&block),
-            labels: LabelSpan::new(LabelSource::Wire, 0, block.len()),
-            samples: SAMPLES as u32,
-        };
+        let series = PartSeries::new(
+            hasher.hash_canonical(&block),
+            LabelSpan::new(LabelSource::Wire, 0, block.len()),
+            SAMPLES as u32,
+        );
         let samples: Vec<Sample> =
             (0..SAMPLES).map(|t| Sample::new(t * INTERVAL_MS, (t * i as i64) as f64)).collect();
         let body = WriteBody { bytes: block.into(), ..WriteBody::default() };

@@ -22,6 +22,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use silverback_benches::report::backed_memory;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -50,6 +51,11 @@ enum Program {
     Rebalance(rebalance::RebalanceArgs),
     HttpTransport(http_transport::TransportArgs),
     RuntimeSoak(runtime_soak::SoakArgs),
+    /// Touch so many MiB of memory, and end: what the report does before each load
+    #[command(hide = true, name = backed_memory::SUBCOMMAND)]
+    BackMemory {
+        mib: usize,
+    },
 }
 
 fn main() -> ExitCode {
@@ -72,6 +78,10 @@ fn run(program: Program) -> Ended {
         Program::Rebalance(arguments) => rebalance::run(&arguments),
         Program::HttpTransport(arguments) => Ok(http_transport::run(&arguments)),
         Program::RuntimeSoak(arguments) => Ok(runtime_soak::run(&arguments)),
+        Program::BackMemory { mib } => {
+            backed_memory::take(mib);
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

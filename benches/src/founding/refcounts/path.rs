@@ -141,7 +141,7 @@ struct Nothing<'a>(&'a mut PartBuffer);
 impl SeriesSink for Nothing<'_> {
     #[inline]
     fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
-        self.0.series.push(PartSeries { id, labels, samples });
+        self.0.series.push(PartSeries::new(id, labels, samples));
     }
 
     #[inline]

@@ -310,6 +310,12 @@ impl SeriesStore {
         (series.id == id).then_some(OpenSeries { series, blocks: &mut self.blocks })
     }
 
+    /// Whether there may be a series at a ref that comes from elsewhere.
+    #[inline(always)]
+    pub(crate) fn is_ref(&self, at: SeriesRef) -> bool {
+        at.0 < self.series.end()
+    }
+
     /// The work for late samples and for such as were sent again since [`Self::begin_slice`], in samples that are decoded
     /// or written again: each takes some ns.
     #[inline]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::message::Definitions;
+use crate::message::{CachedRef, Definitions};
 use silverback_model::{Exemplar, LabelBlock, Metadata, MetricType, SeriesId};
 
 /// A decompressed write request, shared by the parts that were split from it. The decoder fills
@@ -324,8 +324,18 @@ pub struct PartSeries {
     pub labels: LabelSpan,
     /// How many samples, of those that follow the former series' samples.
     pub samples: u32,
+    /// Where its owner had it.
+    pub cached: CachedRef,
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
+
+impl PartSeries {
+    /// Of a sender that keeps no refs.
+    #[inline(always)]
+    pub const fn new(id: SeriesId, labels: LabelSpan, samples: u32) -> Self {
+        Self { id, labels, samples, cached: CachedRef::NONE }
+    }
+}
 
 /// The start timestamp of one of a part's samples: since when it counts. Most samples have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

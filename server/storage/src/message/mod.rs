@@ -1,6 +1,7 @@
 //! All that may cross cores, and nothing else.
 pub mod batch;
 pub mod body;
+mod cached_ref;
 pub mod call;
 pub mod definitions;
 pub mod deletion;
@@ -26,6 +27,7 @@ pub use body::{
     BodyBytes, LabelSource, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, PartSeries,
     PartStart, WriteBody,
 };
+pub use cached_ref::{CachedRef, FoundSeries};
 pub use call::{Call, CheckpointRequest, ShardCall, StatsRequest, UnsentCall};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
@@ -156,12 +158,14 @@ impl ExemplarOutcome {
 pub struct WriteAck {
     /// Samples stored, retries of stored ones among them.
     pub written: u64,
-    /// Native histograms, likewise.
-    pub histograms: u64,
+    /// Native histograms, likewise: no more than a request has bytes.
+    pub histograms: u32,
     /// What became of its exemplars.
     pub exemplars: ExemplarOutcome,
     /// The part's other samples.
     pub refusals: Option<Box<Refusals>>,
+    /// Series that aren't where their sender had them.
+    pub found: Option<Box<FoundSeries>>,
     /// Those that were not looked at, for they are another shard's.
     pub moved: Option<Box<MovedSeries>>,
 }
@@ -182,9 +186,9 @@ impl WriteAck {
         _commit: &Durable,
         (written, histograms, exemplars): (u64, u64, ExemplarOutcome),
         refusals: Option<Box<Refusals>>,
-        moved: Option<Box<MovedSeries>>,
+        (found, moved): (Option<Box<FoundSeries>>, Option<Box<MovedSeries>>),
     ) -> Self {
-        Self { written, histograms, exemplars, refusals, moved }
+        Self { written, histograms: histograms as u32, exemplars, refusals, found, moved }
     }
 }
 

@@ -258,7 +258,7 @@ mod tests {
         let series = [vec![(1, 0), (2, 7)], vec![(3, 0)], vec![(4, -9), (5, 0), (6, 8)]];
         for own in &series {
             let (id, labels) = (SeriesId(own.len() as u128), LabelSpan::NOWHERE);
-            part.series.push(PartSeries { id, labels, samples: own.len() as u32 });
+            part.series.push(PartSeries::new(id, labels, own.len() as u32));
             for (at_ms, start_ms) in own {
                 part.samples.push(Sample::new(*at_ms, 0.0));
                 part.push_start(*start_ms);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
-use crate::message::{ExemplarOutcome, LabelSpan, PartSamples, PartSeries, Refusals, WriteBody};
+use crate::message::{ExemplarOutcome, FoundSeries, LabelSpan, PartSamples, PartSeries, Refusals, WriteBody};
 use crate::shard::Shard;
 use crate::shard::refusal_words::{Seen, numbers};
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
@@ -84,6 +84,8 @@ pub struct PartOutcome {
     pub exemplars: ExemplarOutcome,
     /// The others, by reason; `None` where there are none.
     pub refusals: Option<Box<Refusals>>,
+    /// Series that aren't where their sender had them.
+    pub found: Option<Box<FoundSeries>>,
 }
 
 /// How far a part is taken in.
@@ -173,6 +175,8 @@ impl Shard {
                     rest = &rest[taken..];
                     break;
                 }
+            } else if let Some(series) = candidate {
+                outcome.note_found(entry, series);
             }
             (rest, of_next) = (after, 0);
         }
@@ -210,13 +214,18 @@ impl Shard {
     /// Brings near what the entries behind the one of this step will touch, each in three steps.
     #[inline(always)]
     fn look_ahead(&self, series: &[PartSeries], step: usize, ahead: &mut Ahead) {
-        if let Some(next) = series.get(step) {
+        if let Some(next) = series.get(step)
+            && next.cached.get().is_none()
+        {
             self.cells[usize::from(next.id.cell().0)].table.prefetch(next.id);
         }
         if let Some(at) = step.checked_sub(SLOT_AHEAD - LINE_AHEAD)
             && let Some(next) = series.get(at)
         {
-            let candidate = self.cells[usize::from(next.id.cell().0)].table.candidate(next.id);
+            let candidate = match next.cached.get() {
+                Some(cached) => self.store.is_ref(cached).then_some(cached),
+                None => self.cells[usize::from(next.id.cell().0)].table.candidate(next.id),
+            };
             ahead.set(at, candidate);
             candidate.inspect(|found| self.store.prefetch(*found));
         }
@@ -315,6 +324,7 @@ impl Shard {
             self.refuse(run, of_part, entry.labels, outcome);
         }
         self.note_taken(entry.id.cell(), series, taken - in_order);
+        series.into_iter().for_each(|series| outcome.note_found(entry, series));
         taken
     }
 
@@ -507,6 +517,16 @@ impl TimeBounds {
 }
 
 impl PartOutcome {
+    /// Tells the sender of an entry where its series is, if it wants to know and doesn't.
+    #[inline(always)]
+    fn note_found(&mut self, entry: &PartSeries, series: SeriesRef) {
+        if entry.cached.is_outdated(series)
+            && let Some(stream_ref) = entry.labels.stream_ref()
+        {
+            self.found.get_or_insert_default().push(stream_ref, series);
+        }
+    }
+
     /// Adds what became of another piece of the same part.
     pub(crate) fn add(&mut self, other: Self) {
         self.written += other.written;
@@ -515,6 +535,11 @@ impl PartOutcome {
         match (&mut self.refusals, other.refusals) {
             (Some(refusals), Some(more)) => refusals.merge(*more),
             (None, more) => self.refusals = more,
+            (Some(_), None) => {}
+        }
+        match (&mut self.found, other.found) {
+            (Some(found), Some(more)) => found.append(*more),
+            (None, more) => self.found = more,
             (Some(_), None) => {}
         }
     }

@@ -71,7 +71,7 @@ fn part(samples: &[Sample]) -> (WriteBody, Vec<PartSeries>) {
     let span = LabelSpan::new(LabelSource::Wire, 0, block.len());
     let id = SeriesIdHasher::new(1, "").hash_canonical(&block);
     let body = WriteBody { bytes: block.into(), ..WriteBody::default() };
-    (body, vec![PartSeries { id, labels: span, samples: samples.len() as u32 }])
+    (body, vec![PartSeries::new(id, span, samples.len() as u32)])
 }
 
 #[test]

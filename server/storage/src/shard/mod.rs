@@ -30,6 +30,8 @@ mod window;
 pub mod worker;
 
 #[cfg(test)]
+mod cached_ref_tests;
+#[cfg(test)]
 mod commit_tests;
 #[cfg(test)]
 mod late_tests;

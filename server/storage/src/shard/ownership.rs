@@ -197,11 +197,7 @@ mod tests {
     fn part(epoch: u64) -> WritePart {
         let mut part = PartPool::default().take().unwrap();
         for cell in [3, 5u128] {
-            part.series.push(PartSeries {
-                id: SeriesId(cell << 118),
-                labels: LabelSpan::NOWHERE,
-                samples: 1,
-            });
+            part.series.push(PartSeries::new(SeriesId(cell << 118), LabelSpan::NOWHERE, 1));
             part.samples.push(Sample::new(epoch as i64, cell as f64));
             part.push_start(cell as i64);
         }

@@ -40,7 +40,7 @@ pub(super) fn encode(series: &[(Labels, Vec<Sample>)]) -> (WriteBody, Vec<PartSe
         let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
         bytes.extend_from_slice(&block);
         let id = SeriesIdHasher::new(1, "").hash_canonical(&block);
-        entries.push(PartSeries { id, labels: span, samples: own.len() as u32 });
+        entries.push(PartSeries::new(id, span, own.len() as u32));
         samples.extend_from_slice(own);
     }
     (WriteBody { bytes: bytes.into(), ..WriteBody::default() }, entries, samples)

@@ -289,8 +289,9 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         for Appended { to, outcome, moved, .. } in parts {
             let reply = match committed {
                 Ok(durable) => {
-                    let counts = (outcome.written, outcome.histograms, outcome.exemplars);
-                    WriteReply::Written(WriteAck::new(durable, counts, outcome.refusals, moved))
+                    let PartOutcome { written, histograms, exemplars, refusals, found } = outcome;
+                    let counts = (written, histograms, exemplars);
+                    WriteReply::Written(WriteAck::new(durable, counts, refusals, (found, moved)))
                 }
                 Err(error) => WriteReply::NotDurable(error.clone()),
             };

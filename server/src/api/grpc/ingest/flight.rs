@@ -1,6 +1,7 @@
 //! The batches of one stream that are in flight, and their acknowledgement in the order of their
 //! numbers.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use silverback_proto::v1;
 
 use super::super::status::refusal;
+use super::routes::Routes;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::Rejection;
@@ -39,6 +41,8 @@ pub struct Sent {
     samples_written: u64,
     refused_definitions: Vec<RefusedRef>,
     refused: Vec<RefusedRef>,
+    /// The stream's, which keep where its series are found.
+    routes: Rc<RefCell<Routes>>,
     /// A shard that did not take its part in.
     failed: Option<Rejection>,
     /// Given back once the batch is answered.
@@ -59,6 +63,7 @@ impl Sent {
             samples_written: 0,
             refused_definitions,
             refused: Vec::new(),
+            routes: Rc::default(),
             failed: None,
             room: SharedReservation::default(),
         }
@@ -72,10 +77,10 @@ impl Sent {
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
         (epoch, answers): (Epoch, Vec<ReplyFuture<WritePart>>),
-        room: SharedReservation,
+        (routes, room): (Rc<RefCell<Routes>>, SharedReservation),
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
-        Self { number, began: Some(began), samples, refused, epoch, answers, room, ..definitions }
+        Self { number, began: Some(began), samples, refused, epoch, answers, routes, room, ..definitions }
     }
 
     /// Whether there is nothing to wait for and nothing to tell.
@@ -122,7 +127,10 @@ impl Sent {
     fn add(&mut self, caller: &Caller, reply: WriteReply) {
         match acknowledged(caller, reply) {
             Ok(ack) => {
-                self.samples_written += ack.written + ack.histograms;
+                self.samples_written += ack.written + u64::from(ack.histograms);
+                if let Some(found) = ack.found {
+                    self.routes.borrow_mut().note_found(&found);
+                }
                 if let Some(refusals) = ack.refusals {
                     caller.note_refused(&refusals.examples);
                     self.refused.extend(refusals.by_ref);

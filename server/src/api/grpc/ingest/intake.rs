@@ -14,7 +14,7 @@ use super::columns::{BatchFault, Columns, Row};
 use super::flight::{BatchesInFlight, Sent};
 use super::histograms;
 use super::messages::{ROOM_WAIT_MAX, StreamMessage, make_room};
-use super::routes::{RouteState, Routes};
+use super::routes::{Route, RouteState, Routes};
 use super::series::{DefinitionFault, StreamSeries};
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
@@ -23,7 +23,7 @@ use crate::routing::{Overloaded, Reservation, Split};
 use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep};
-use silverback_storage::message::{DefinitionBlock, Refusals, WriteBody, WritePart};
+use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WriteBody, WritePart};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
@@ -124,7 +124,11 @@ pub(crate) struct Intake {
 impl Intake {
     /// For a stream that has defined nothing yet.
     pub(crate) fn new(caller: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
-        let series = StreamSeries::new(caller.definitions.begin());
+        let definitions = caller.definitions.begin();
+        let series = match call {
+            Call::Once => StreamSeries::new(definitions),
+            Call::Stream { .. } => StreamSeries::keeping_refs(definitions),
+        };
         Self { caller, series, call, flight }
     }
 
@@ -253,7 +257,7 @@ impl Intake {
         let table = self.caller.router.table();
         let mut split = Split::new(Rc::clone(&table), &self.caller.parts);
         let mut of_refused_series = Refusals::default();
-        deal_out(columns, self.series.routes(), &mut split, &mut of_refused_series)?;
+        deal_out(columns, &self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
             Ok(parts) => parts,
             Err(Overloaded) => {
@@ -283,7 +287,7 @@ impl Intake {
             definitions,
             of_refused_series.by_ref,
             (table.epoch(), answers),
-            room,
+            (Rc::clone(self.series.shared_routes()), room),
         )))
     }
 }
@@ -302,7 +306,8 @@ pub fn deal_out(
         match route.state {
             RouteState::Series if last == Some(stream_ref) => split.another_sample(sample),
             RouteState::Series => {
-                split.series_with(route.id, route.labels, sample);
+                let Route { id, labels, cached, .. } = *route;
+                split.series_with(PartSeries { id, labels, samples: 1, cached }, sample);
                 last = Some(stream_ref);
             }
             RouteState::Refused(reason) => {

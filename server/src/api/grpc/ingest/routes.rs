@@ -3,7 +3,7 @@
 
 use silverback_model::gorilla::prefetch;
 use silverback_model::{RefusedReason, SeriesId};
-use silverback_storage::message::LabelSpan;
+use silverback_storage::message::{CachedRef, FoundSeries, LabelSpan};
 
 /// Refs of one page: 8 KiB.
 const PAGE: usize = 256;
@@ -18,6 +18,8 @@ pub struct Route {
     pub id: SeriesId,
     /// Where its labels lie.
     pub labels: LabelSpan,
+    /// Where its owner had it.
+    pub cached: CachedRef,
     /// Whether there is such a series.
     pub state: RouteState,
 }
@@ -34,7 +36,12 @@ pub enum RouteState {
     Refused(RefusedReason),
 }
 
-const UNDEFINED: Route = Route { id: SeriesId(0), labels: LabelSpan::NOWHERE, state: RouteState::Undefined };
+const UNDEFINED: Route = Route {
+    id: SeriesId(0),
+    labels: LabelSpan::NOWHERE,
+    cached: CachedRef::NONE,
+    state: RouteState::Undefined,
+};
 
 impl Route {
     /// Of a ref whose labels are refused.
@@ -82,6 +89,16 @@ impl Routes {
         });
         page[stream_ref as usize % PAGE] = route;
     }
+
+    /// Keeps where series were found.
+    pub(crate) fn note_found(&mut self, found: &FoundSeries) {
+        for (stream_ref, cached) in found.iter() {
+            let page = self.pages.get_mut(stream_ref as usize / PAGE).and_then(Option::as_mut);
+            if let Some(page) = page {
+                page[stream_ref as usize % PAGE].cached = cached;
+            }
+        }
+    }
 }
 
 /// Places that the list has so that this one is in it.
@@ -92,6 +109,7 @@ fn places_for(place: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use silverback_model::SeriesRef;
     use silverback_model::limits::STREAM_REFS_MAX;
 
     fn refused(reason: RefusedReason) -> RouteState {
@@ -121,5 +139,20 @@ mod tests {
         }
         assert!(routes.bytes_with(9_999) < 10_000 * size_of::<Route>() * 21 / 20);
         assert!((0..10_000).all(|at| routes.get(at).unwrap().state == refused(RefusedReason::LabelTooLong)));
+    }
+
+    #[test]
+    fn where_a_series_is_found_is_kept_beside_its_route() {
+        let route = Route { cached: CachedRef::NOT_YET, state: RouteState::Series, ..UNDEFINED };
+        let mut routes = Routes::default();
+        routes.set(3, route);
+        let mut found = FoundSeries::default();
+        // What no route is of is passed over.
+        for (stream_ref, at) in [(3, 7), (PAGE as u32, 8), (u32::MAX, 9)] {
+            found.push(stream_ref, SeriesRef(at));
+        }
+        routes.note_found(&found);
+        assert_eq!(routes.get(3).unwrap().cached, CachedRef::of(SeriesRef(7)));
+        assert!(routes.get(PAGE as u32).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! The series that one stream has defined: refs, their routes, and the labels for a shard that
 //! doesn't know them. They end with the stream.
 
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +11,9 @@ use crate::api::ingest::remote_write::{CollectedLabels, MalformedBody, collect_l
 use crate::routing::{BudgetExceeded, Reservation, SharedReservation};
 use silverback_model::SeriesIdHasher;
 use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
-use silverback_storage::message::{DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody};
+use silverback_storage::message::{
+    CachedRef, DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody,
+};
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
 const REF: Tag = Tag::new(2, WireType::Varint);
@@ -43,7 +45,10 @@ pub enum DefinitionFault {
 /// The series of one stream.
 #[derive(Debug)]
 pub struct StreamSeries {
-    routes: Routes,
+    /// Shared with the batches, whose answers say where the series are.
+    routes: Rc<RefCell<Routes>>,
+    /// Of a series that was defined just now.
+    cached: CachedRef,
     /// What its batches carry: nothing but the definitions.
     body: Arc<WriteBody>,
     labels: CollectedLabels,
@@ -52,14 +57,29 @@ pub struct StreamSeries {
 }
 
 impl StreamSeries {
-    /// A stream that has none; what it defines takes room in `reserved`.
+    /// Of a lone request, which has none yet; what it defines takes room in `reserved`.
     pub fn new(reserved: Reservation) -> Self {
-        let reserved = Rc::new(RefCell::new(reserved));
-        Self { routes: Routes::default(), body: Arc::default(), labels: CollectedLabels::default(), reserved }
+        Self {
+            routes: Rc::default(),
+            cached: CachedRef::NONE,
+            body: Arc::default(),
+            labels: CollectedLabels::default(),
+            reserved: Rc::new(RefCell::new(reserved)),
+        }
+    }
+
+    /// Of a stream, which keeps where its series are found.
+    pub(crate) fn keeping_refs(reserved: Reservation) -> Self {
+        Self { cached: CachedRef::NOT_YET, ..Self::new(reserved) }
     }
 
     /// The routes by ref.
-    pub fn routes(&self) -> &Routes {
+    pub fn routes(&self) -> Ref<'_, Routes> {
+        self.routes.borrow()
+    }
+
+    /// The same for a batch.
+    pub(crate) fn shared_routes(&self) -> &Rc<RefCell<Routes>> {
         &self.routes
     }
 
@@ -89,14 +109,15 @@ impl StreamSeries {
         let canonical_bytes = if checked.is_ok() { self.labels.canonical_bytes_max() } else { 0 };
         self.make_room(stream_ref, block.bytes_with(canonical_bytes))?;
         if let Err(reason) = checked {
-            self.routes.set(stream_ref, Route::refused(reason));
+            self.routes.borrow_mut().set(stream_ref, Route::refused(reason));
             return Ok(Some(RefusedRef { stream_ref, reason, samples: 0 }));
         }
         let number = self.body.definitions.len() + block.len() as u32;
         let ((), canonical) = block.push(|out| self.labels.write_canonical(bytes, out));
         let labels = LabelSpan::of_definition(number, stream_ref);
         let id = hasher.hash_canonical(canonical);
-        self.routes.set(stream_ref, Route { id, labels, state: RouteState::Series });
+        let route = Route { id, labels, cached: self.cached, state: RouteState::Series };
+        self.routes.borrow_mut().set(stream_ref, route);
         Ok(None)
     }
 
@@ -113,7 +134,7 @@ impl StreamSeries {
         if stream_ref as usize >= STREAM_REFS_MAX {
             return Err(DefinitionFault::RefTooHigh(stream_ref));
         }
-        match self.routes.get(stream_ref).map(|route| route.state) {
+        match self.routes().get(stream_ref).map(|route| route.state) {
             None | Some(RouteState::Undefined) => Ok(()),
             Some(RouteState::Series | RouteState::Refused(_)) => Err(DefinitionFault::Redefined(stream_ref)),
         }
@@ -124,7 +145,7 @@ impl StreamSeries {
         if definition_bytes > STREAM_DEFINITION_BYTES_MAX {
             return Err(DefinitionFault::TooMuch);
         }
-        let bytes = definition_bytes + self.routes.bytes_with(stream_ref);
+        let bytes = definition_bytes + self.routes().bytes_with(stream_ref);
         self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
             BudgetExceeded::NoRoom | BudgetExceeded::TooMuch { .. } => DefinitionFault::Full,
         })
@@ -184,7 +205,7 @@ mod tests {
         fn labels(&self, stream_ref: u32) -> Vec<(String, String)> {
             let mut labels = Vec::new();
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            let route = self.0.routes().get(stream_ref).unwrap();
+            let route = *self.0.routes().get(stream_ref).unwrap();
             self.0.body().for_each_label(route.labels, |n, v| labels.push((text(n), text(v))));
             labels
         }
@@ -195,7 +216,7 @@ mod tests {
         let mut stream = Stream::new(1 << 20);
         assert_eq!(stream.define(0, &[("__name__", "up"), ("job", "a"), ("x", "")]), Ok(None));
         assert_eq!(stream.define(9, &[("job", "a"), ("__name__", "up")]), Ok(None));
-        let [first, ninth] = [0, 9].map(|stream_ref| stream.0.routes().get(stream_ref).unwrap());
+        let [first, ninth] = [0, 9].map(|stream_ref| *stream.0.routes().get(stream_ref).unwrap());
         assert_eq!(first.id, ninth.id);
         assert_eq!((first.labels.stream_ref(), ninth.labels.stream_ref()), (Some(0), Some(9)));
         let expect = [("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), "a".to_owned())];

@@ -132,7 +132,7 @@ impl WriteReport {
     /// Adds what a shard made of its part.
     pub(crate) fn add(&mut self, ack: WriteAck) {
         self.written += ack.written;
-        self.histograms += ack.histograms;
+        self.histograms += u64::from(ack.histograms);
         self.exemplars.add(ack.exemplars);
         if let Some(refusals) = ack.refusals {
             self.refused.merge(&refusals.counts);
@@ -299,6 +299,7 @@ mod tests {
             written: 8,
             histograms: 0,
             exemplars: ExemplarOutcome { kept: 3, ..ExemplarOutcome::default() },
+            found: None,
             moved: None,
             refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
         });

@@ -134,7 +134,7 @@ fn written_within(shard: &Shared, series: usize, at_ms: i64, bounds: TimeBounds)
         let block = labels(number).to_canonical();
         let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
         bytes.extend_from_slice(&block);
-        entries.push(PartSeries { id: series_id(&block), labels: span, samples: 1 });
+        entries.push(PartSeries::new(series_id(&block), span, 1));
         samples.push(Sample::new(at_ms, (number as i64 * at_ms) as f64));
     }
     let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
@@ -162,7 +162,7 @@ fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadErro
 fn takes(shard: &Shared, epoch: Epoch) -> bool {
     let mut part = PartPool::default().take().unwrap();
     let id = series_id(&labels(0).to_canonical());
-    part.series.push(PartSeries { id, labels: LabelSpan::NOWHERE, samples: 0 });
+    part.series.push(PartSeries::new(id, LabelSpan::NOWHERE, 0));
     part.epoch = epoch;
     let mut write = WritePart { body: Arc::default(), part };
     shard.borrow().ownership.split_off(&mut write).is_none()

@@ -1,7 +1,6 @@
-//! Has a virtual machine's host back free memory shortly before a load. A host that takes free pages back, and gives
-//! others when they are touched, makes the first touch of two megabytes cost milliseconds instead of a tenth of one, for
-//! whom it hits: a run after another that has just ended would pay a tenth of what one after a pause pays. It knows no
-//! load.
+//! Has a virtual machine's host back free memory before a server starts, and again before a load. The hosts of some take
+//! free memory back within seconds, and then the first touch of two megabytes takes milliseconds instead of a tenth of one:
+//! who came first after a pause would pay for it. It knows no load.
 
 use std::fs;
 use std::hint::black_box;

@@ -56,7 +56,7 @@ impl Ground {
         self.cpus[self.cpus.len().min(2) - 1..][..1].to_vec()
     }
 
-    /// Starts a side on what is in its directory.
+    /// Starts a side on what is in its directory, memory being [backed](backed_memory).
     pub fn start(
         &self,
         subject: &Subject<'_>,
@@ -66,9 +66,8 @@ impl Ground {
     ) -> Result<(Server, RestartReport), RunError> {
         let directory = self.directory(subject.side);
         let Subject { side, program } = *subject;
-        let started = Server::start(&Start { side, program, directory: &directory, cpus, arguments, first })?;
         backed_memory::back(self)?;
-        Ok(started)
+        Server::start(&Start { side, program, directory: &directory, cpus, arguments, first })
     }
 
     fn directory(&self, side: Side) -> PathBuf {

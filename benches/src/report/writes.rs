@@ -11,6 +11,7 @@ use silverback_load::figures::{Quantiles, ServerReport};
 use silverback_load::replay::generate::GenerateOptions;
 use silverback_load::replay::report::RunReport;
 
+use super::backed_memory;
 use super::failure::RunError;
 use super::loads::{Place, Replay, Streams};
 use super::process::{command_after, run_to_end};
@@ -107,6 +108,8 @@ pub fn send(
     cpus: &[usize],
     first: &[String],
 ) -> Result<RunReport, RunError> {
+    // Since the start some of it was taken back, it may be.
+    backed_memory::back(ground)?;
     let mut command = loader(ground, server, file, first);
     command.arg(format!("--pid={}", server.pid())).args(arguments);
     let printed = run_to_end("the loader", &mut command, cpus, &ground.scratch, RUN_MAX)?;
@@ -173,6 +176,7 @@ struct Totals {
 /// Has `silverctl load` send to a server that is started for it.
 pub fn streams(ground: &Ground, subject: &Subject<'_>, streams: &Streams) -> Result<Figures, RunError> {
     let (server, _) = ground.start(subject, &ground.server_cpus(), &[], &[])?;
+    backed_memory::back(ground)?;
     let report = ground.scratch.join("streams.json");
     let Streams { protocol, targets, connections, batch, seconds } = streams;
     let mut command = Command::new(&ground.silverctl);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use crate::routing::{Overloaded, ReplyFuture, Router, SharedReservation, Split};
-use silverback_storage::message::{MovedSeries, PartPool, WritePart, WriteReply};
+use silverback_storage::message::{MovedSeries, PartPool, PartSeries, WritePart, WriteReply};
 
 /// Sends series again until shards have taken all of them in, or refused them for another reason, and
 /// gives their replies. `room` is their request's; `pause` waits a little for some in a lane. How long
@@ -70,7 +70,8 @@ fn send_again(
     }
     let mut split = Split::new(router.table(), pool);
     for (series, samples) in moved.parts.part_samples().each_series() {
-        split.series(series.id, series.labels, series.samples);
+        // Of another shard now, which is asked where it has it.
+        split.part_series(PartSeries { cached: series.cached.forgotten(), ..*series });
         for (sample, start_ms) in samples {
             split.sample(sample);
             if start_ms != 0 {

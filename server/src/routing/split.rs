@@ -28,8 +28,14 @@ impl<'a> Split<'a> {
     /// Begins a series; its `samples` follow.
     #[inline(always)]
     pub fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
-        if let Some(part) = self.part_of(id) {
-            part.series.push(PartSeries::new(id, labels, samples));
+        self.part_series(PartSeries::new(id, labels, samples));
+    }
+
+    /// The same, as a part has it.
+    #[inline(always)]
+    pub fn part_series(&mut self, series: PartSeries) {
+        if let Some(part) = self.part_of(series.id) {
+            part.series.push(series);
         }
     }
 

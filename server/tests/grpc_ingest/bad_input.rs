@@ -6,6 +6,7 @@ use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use tonic::Code;
 
+use crate::backpressure::told;
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
 
 /// Sends messages on a stream of its own and checks its status, between two batches of a neighbour.
@@ -126,11 +127,7 @@ async fn a_client_that_vanishes_leaves_nothing_behind() {
         let defined = (0..50).map(|s| series(s, &format!("s{s}"))).collect();
         stream.send(message(defined, Some(batch(1, &samples)))).await;
     }
-    let told = |name: &str| -> f64 {
-        let metrics = node.get("/metrics").text();
-        let of = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with('{');
-        metrics.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
-    };
+    let told = |name: &str| told(&node, name);
     let began = std::time::Instant::now();
     while told("silverback_grpc_streams") > 0.0 || told("silverback_write_in_flight_bytes") > 0.0 {
         assert!(began.elapsed().as_secs() < 10, "open streams: {}", told("silverback_grpc_streams"));

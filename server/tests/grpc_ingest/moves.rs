@@ -10,6 +10,7 @@ use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::{CellsRequest, MoveCellRequest};
 use tonic::transport::Channel;
 
+use crate::backpressure::told;
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
 
 const SERIES: u32 = 300;
@@ -100,6 +101,8 @@ async fn nothing_is_lost_doubled_or_refused_while_cells_move() {
     is_over.store(true, Ordering::Relaxed);
     let moves = mover.await.unwrap();
     assert!(moves > 50, "{moves} moves");
+    let refs = told(&node, "silverback_grpc_stream_refs_total");
+    assert!(refs > f64::from(SERIES), "{refs} refs: the stream is told of moves, too");
     for s in 0..SERIES {
         let expect: Vec<_> = (0..BATCHES).map(|i| (begin_ms + i, value(s.into(), i))).collect();
         assert_eq!(stored(&node, &format!("s{s}")), expect, "s{s}");

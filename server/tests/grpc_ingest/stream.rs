@@ -5,6 +5,7 @@ use silverback_proto::v1;
 use silverback_proto::v1::RefusalReason;
 use silverback_storage::wal::AckMode;
 
+use crate::backpressure::told;
 use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,6 +32,26 @@ async fn batches_are_acknowledged_in_order_and_read_back() {
         assert_eq!(stored(&node, &format!("s{s}")), expect);
     }
     assert!(stream.finish().await.unwrap().is_empty(), "all was acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_told_once_where_each_of_its_series_is() {
+    const SERIES: u32 = 300;
+
+    let node = Node::start(2);
+    let mut stream = OpenStream::open(&connect(&node).await).await;
+    let begin = now_ms() - 10;
+    for i in 0..5 {
+        let defined = (0..SERIES).filter(|_| i == 0).map(|s| series(s, &format!("s{s}"))).collect();
+        // Twice in a batch, one behind the other and apart.
+        let samples: Vec<_> =
+            (0..2 * SERIES).map(|s| (s % SERIES, begin + 2 * i + i64::from(s / SERIES), 1.0)).collect();
+        stream.send(message(defined, Some(batch(i as u64 + 1, &samples)))).await;
+        stream.until(i as u64 + 1).await;
+    }
+    // Of the first batch both entries of a series.
+    assert_eq!(told(&node, "silverback_grpc_stream_refs_total"), f64::from(2 * SERIES));
+    assert_eq!(stored(&node, "s7").len(), 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Clients of a shard: they write, retry, contradict and read, and hold the answers against the oracle.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use silverback_host::Host;
 use silverback_model::limits::{DELETION_WAIT_MAX, READ_FRAME_BYTES};
 use silverback_model::{Epoch, MatchOp, Matcher, RefusedReason, Sample, SeriesId, SeriesIdHasher, SeriesRef};
 use silverback_storage::message::{
-    CachedRef, ControlRequest, Correlation, Deleted, Deletion, DeletionError, LabelSource, LabelSpan,
-    MessageSpan, PartHistogram, PartPool, PartSeries, Read, ReadReply, ReadRequest, ReadTicket, Selection,
-    SeriesWanted, ShardReply, ShardRequest, WriteBody, WritePart, WriteReply,
+    CachedRef, ControlRequest, Correlation, DefinitionBlock, Definitions, Deleted, Deletion, DeletionError,
+    LabelSource, LabelSpan, MessageSpan, PartHistogram, PartPool, PartSeries, Read, ReadReply, ReadRequest,
+    ReadTicket, Selection, SeriesWanted, ShardReply, ShardRequest, WriteBody, WritePart, WriteReply,
 };
 use silverback_storage::shard::{Inbox, ReplyTo};
 use silverback_storage::wal::{LogError, Lsn};
@@ -38,6 +38,8 @@ pub struct Connection {
     pub oracle: Rc<RefCell<Oracle>>,
     pub clock_ms: Rc<Cell<i64>>,
     pub hasher: SeriesIdHasher,
+    /// What the shard told of its series' refs.
+    pub refs: Rc<RefCell<BTreeMap<SeriesId, CachedRef>>>,
     pub retention_ms: i64,
     pub trace: Trace,
     /// The last group that is on disk.
@@ -88,7 +90,7 @@ pub enum Answer {
     NotDurable(LogError),
 }
 
-/// What a sender takes for a series' ref: none, or one that is right by chance.
+/// What a sender takes for a series' ref that it wasn't told: none, or one that is right by chance.
 fn guessed_ref(id: SeriesId) -> CachedRef {
     match id.0 as u32 % 4 {
         0 => CachedRef::NONE,
@@ -106,8 +108,12 @@ impl Connection {
 
     /// Sends one part and waits for its answer.
     async fn send(&self, part: &[Scraped]) -> Answer {
-        match self.ask(ShardRequest::Write(self.encode(part))).await {
+        let (write, ids) = self.encode(part);
+        match self.ask(ShardRequest::Write(write)).await {
             ShardReply::Write(WriteReply::Written(ack)) => {
+                let told = ack.ref_updates.iter().flat_map(|updates| updates.iter());
+                let told = told.map(|(number, cached)| (ids[number as usize], cached));
+                self.refs.borrow_mut().extend(told);
                 let sent: usize = part.iter().map(|(_, samples)| samples.len()).sum();
                 let refused: Vec<_> =
                     ack.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect();
@@ -125,15 +131,17 @@ impl Connection {
         }
     }
 
-    fn encode(&self, part: &[Scraped]) -> WritePart {
+    /// A part as a stream has it, and the ids of its series of floats by their refs on the stream.
+    fn encode(&self, part: &[Scraped]) -> (WritePart, Vec<SeriesId>) {
+        let (mut defined, mut ids) = (DefinitionBlock::default(), Vec::new());
         let mut buffers = self.pool.take().expect("few parts are under way");
         let mut bytes = Vec::new();
         for (labels, samples) in part {
             let block = labels.to_canonical();
-            let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
             let id = self.hasher.hash_canonical(&block);
-            bytes.extend_from_slice(&block);
             if histograms::is_of_histograms(labels) {
+                let span = LabelSpan::new(LabelSource::Wire, bytes.len(), block.len());
+                bytes.extend_from_slice(&block);
                 for sample in samples {
                     let start = bytes.len();
                     histograms::put_message(*sample, &mut bytes);
@@ -142,16 +150,21 @@ impl Connection {
                 }
                 continue;
             }
-            buffers.series.push(PartSeries {
-                cached: guessed_ref(id),
-                ..PartSeries::new(id, span, samples.len() as u32)
-            });
+            let number = ids.len() as u32;
+            defined.push(|out| out.extend_from_slice(&block));
+            ids.push(id);
+            let cached = self.refs.borrow().get(&id).copied().unwrap_or_else(|| guessed_ref(id));
+            let labels = LabelSpan::of_definition(number, number);
+            buffers.series.push(PartSeries { id, labels, samples: samples.len() as u32, cached });
             for sample in samples {
                 buffers.samples.push(*sample);
                 buffers.push_start(start_ms(*sample));
             }
         }
-        WritePart { body: Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() }), part: buffers }
+        let mut definitions = Definitions::default();
+        definitions.push(defined);
+        let body = WriteBody { bytes: bytes.into(), definitions, ..WriteBody::default() };
+        (WritePart { body: Arc::new(body), part: buffers }, ids)
     }
 
     /// Reads all that the shard holds.

@@ -104,6 +104,7 @@ impl Life {
             oracle: Rc::clone(&self.oracle),
             clock_ms: Rc::clone(&self.clock_ms),
             hasher: SeriesIdHasher::new(1, ""),
+            refs: Rc::default(),
             retention_ms: self.retention_ms,
             trace: self.trace.clone(),
             durable: Rc::new(move || node.durable()),

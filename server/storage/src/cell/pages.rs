@@ -142,7 +142,7 @@ impl<T> Pages<T> {
         self.free.len() - self.away * PAGE
     }
 
-    /// The value at an index that was inserted and not removed.
+    /// The value at an index below [`Self::end`]; a vacant one where nothing is held.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &T {
         match self.pages[index as usize / PAGE].get(index as usize % PAGE) {

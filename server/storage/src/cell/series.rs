@@ -310,9 +310,9 @@ impl SeriesStore {
         (series.id == id).then_some(OpenSeries { series, blocks: &mut self.blocks })
     }
 
-    /// Whether there may be a series at a ref that comes from elsewhere.
+    /// Whether a series may be at a ref that comes from elsewhere: the place is there, vacant or not.
     #[inline(always)]
-    pub(crate) fn is_ref(&self, at: SeriesRef) -> bool {
+    pub(crate) fn may_hold(&self, at: SeriesRef) -> bool {
         at.0 < self.series.end()
     }
 
@@ -498,7 +498,7 @@ impl SeriesStore {
         self.freed
     }
 
-    /// The id of a held series.
+    /// The id of the series at a place; of a vacant one an id that no series has.
     #[inline]
     pub fn id(&self, at: SeriesRef) -> SeriesId {
         self.series.get(at.0).id

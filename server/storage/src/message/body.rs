@@ -324,13 +324,13 @@ pub struct PartSeries {
     pub labels: LabelSpan,
     /// How many samples, of those that follow the former series' samples.
     pub samples: u32,
-    /// Where its owner had it.
+    /// A hint where its owner has it.
     pub cached: CachedRef,
 }
 const _: () = assert!(size_of::<PartSeries>() <= 32);
 
 impl PartSeries {
-    /// Of a sender that keeps no refs.
+    /// Of a sender that caches no refs.
     #[inline(always)]
     pub const fn new(id: SeriesId, labels: LabelSpan, samples: u32) -> Self {
         Self { id, labels, samples, cached: CachedRef::NONE }

@@ -9,10 +9,10 @@ use silverback_model::SeriesRef;
 pub struct CachedRef(u32);
 
 impl CachedRef {
-    /// Of a sender that keeps none.
+    /// Of a sender that caches none.
     pub const NONE: Self = Self(u32::MAX);
 
-    /// Of a sender that keeps them, and has none yet.
+    /// Of a sender that caches them, and has none yet.
     pub const NOT_YET: Self = Self(u32::MAX - 1);
 
     /// Where a series is.
@@ -20,30 +20,39 @@ impl CachedRef {
         Self(series.0)
     }
 
-    /// Where the series was, if that is known. The very highest refs are kept by nobody.
+    /// The same of one whose series has gone elsewhere.
+    pub fn forgotten(self) -> Self {
+        if self == Self::NONE { Self::NONE } else { Self::NOT_YET }
+    }
+
+    /// Where the series was, if that is known. The very highest refs are cached by nobody.
     #[inline]
     pub fn get(self) -> Option<SeriesRef> {
         (self.0 < Self::NOT_YET.0).then_some(SeriesRef(self.0))
     }
-
-    /// Whether its sender wants to know that the series is elsewhere.
-    #[inline]
-    pub(crate) fn is_outdated(self, series: SeriesRef) -> bool {
-        self.0 != series.0 && self != Self::NONE
-    }
 }
 
-/// Series of a part that aren't where their sender had them.
+/// Where the series of a part are that aren't where their sender had them.
 #[derive(Debug, Default)]
-pub struct FoundSeries(Vec<(u32, CachedRef)>);
+pub struct RefUpdates(Vec<(u32, CachedRef)>);
 
-impl FoundSeries {
-    /// What each takes.
-    pub const BYTES_EACH: usize = size_of::<(u32, CachedRef)>();
+impl RefUpdates {
+    /// What each takes, as the list grows by doubling.
+    pub const BYTES_EACH: usize = 2 * size_of::<(u32, CachedRef)>();
 
     /// Adds one: its stream's ref, and where it is.
-    pub fn push(&mut self, stream_ref: u32, series: SeriesRef) {
-        self.0.push((stream_ref, CachedRef::of(series)));
+    pub fn push(&mut self, stream_ref: u32, cached: CachedRef) {
+        self.0.push((stream_ref, cached));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(crate) fn append(&mut self, mut other: Self) {

@@ -27,7 +27,7 @@ pub use body::{
     BodyBytes, LabelSource, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, PartSeries,
     PartStart, WriteBody,
 };
-pub use cached_ref::{CachedRef, FoundSeries};
+pub use cached_ref::{CachedRef, RefUpdates};
 pub use call::{Call, CheckpointRequest, ShardCall, StatsRequest, UnsentCall};
 pub use definitions::{DefinitionBlock, Definitions};
 pub use deletion::{Deleted, Deletion, DeletionError, DeletionReply};
@@ -164,8 +164,8 @@ pub struct WriteAck {
     pub exemplars: ExemplarOutcome,
     /// The part's other samples.
     pub refusals: Option<Box<Refusals>>,
-    /// Series that aren't where their sender had them.
-    pub found: Option<Box<FoundSeries>>,
+    /// Where series are that aren't where their sender had them.
+    pub ref_updates: Option<Box<RefUpdates>>,
     /// Those that were not looked at, for they are another shard's.
     pub moved: Option<Box<MovedSeries>>,
 }
@@ -186,9 +186,9 @@ impl WriteAck {
         _commit: &Durable,
         (written, histograms, exemplars): (u64, u64, ExemplarOutcome),
         refusals: Option<Box<Refusals>>,
-        (found, moved): (Option<Box<FoundSeries>>, Option<Box<MovedSeries>>),
+        (ref_updates, moved): (Option<Box<RefUpdates>>, Option<Box<MovedSeries>>),
     ) -> Self {
-        Self { written, histograms: histograms as u32, exemplars, refusals, found, moved }
+        Self { written, histograms: histograms as u32, exemplars, refusals, ref_updates, moved }
     }
 }
 

@@ -35,6 +35,8 @@ counters! {
         stream_batches: u64 => Counter "silverback_grpc_stream_batches_total",
         /// Times that a batch of a gRPC stream waited for room.
         stream_waits: u64 => Counter "silverback_grpc_stream_waits_total",
+        /// Refs of series that shards told gRPC streams: each once, and again where it has changed.
+        stream_refs: u64 => Counter "silverback_grpc_stream_refs_total",
         /// Series that gRPC senders defined.
         series_defined: u64 => Counter "silverback_grpc_series_defined_total",
         /// Memory of the series that open gRPC streams have defined.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
-use crate::message::{ExemplarOutcome, FoundSeries, LabelSpan, PartSamples, PartSeries, Refusals, WriteBody};
+use crate::message::{
+    CachedRef, ExemplarOutcome, LabelSpan, PartSamples, PartSeries, RefUpdates, Refusals, WriteBody,
+};
 use crate::shard::Shard;
 use crate::shard::refusal_words::{Seen, numbers};
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
@@ -84,8 +86,8 @@ pub struct PartOutcome {
     pub exemplars: ExemplarOutcome,
     /// The others, by reason; `None` where there are none.
     pub refusals: Option<Box<Refusals>>,
-    /// Series that aren't where their sender had them.
-    pub found: Option<Box<FoundSeries>>,
+    /// Where series are that aren't where their sender had them.
+    pub ref_updates: Option<Box<RefUpdates>>,
 }
 
 /// How far a part is taken in.
@@ -175,8 +177,11 @@ impl Shard {
                     rest = &rest[taken..];
                     break;
                 }
-            } else if let Some(series) = candidate {
-                outcome.note_found(entry, series);
+            } else if let Some(series) = candidate
+                && taken > 0
+            {
+                // It took all of them: its line has their id.
+                outcome.tell_ref(entry, Some(series));
             }
             (rest, of_next) = (after, 0);
         }
@@ -211,7 +216,8 @@ impl Shard {
         range_ms.0
     }
 
-    /// Brings near what the entries behind the one of this step will touch, each in three steps.
+    /// Brings near what the entries behind the one of this step will touch, each in three steps. One whose sender has its
+    /// ref needs no slot: its line tells whether the ref is right, and one that is wrong pays for the search.
     #[inline(always)]
     fn look_ahead(&self, series: &[PartSeries], step: usize, ahead: &mut Ahead) {
         if let Some(next) = series.get(step)
@@ -223,7 +229,7 @@ impl Shard {
             && let Some(next) = series.get(at)
         {
             let candidate = match next.cached.get() {
-                Some(cached) => self.store.is_ref(cached).then_some(cached),
+                Some(cached) => self.store.may_hold(cached).then_some(cached),
                 None => self.cells[usize::from(next.id.cell().0)].table.candidate(next.id),
             };
             ahead.set(at, candidate);
@@ -324,7 +330,7 @@ impl Shard {
             self.refuse(run, of_part, entry.labels, outcome);
         }
         self.note_taken(entry.id.cell(), series, taken - in_order);
-        series.into_iter().for_each(|series| outcome.note_found(entry, series));
+        outcome.tell_ref(entry, series);
         taken
     }
 
@@ -517,13 +523,15 @@ impl TimeBounds {
 }
 
 impl PartOutcome {
-    /// Tells the sender of an entry where its series is, if it wants to know and doesn't.
+    /// Tells the sender of an entry where its series is, or that it is nowhere, if it caches that and has something else.
     #[inline(always)]
-    fn note_found(&mut self, entry: &PartSeries, series: SeriesRef) {
-        if entry.cached.is_outdated(series)
+    fn tell_ref(&mut self, entry: &PartSeries, series: Option<SeriesRef>) {
+        let now = series.map_or(CachedRef::NOT_YET, CachedRef::of);
+        if entry.cached != now
+            && entry.cached != CachedRef::NONE
             && let Some(stream_ref) = entry.labels.stream_ref()
         {
-            self.found.get_or_insert_default().push(stream_ref, series);
+            self.ref_updates.get_or_insert_default().push(stream_ref, now);
         }
     }
 
@@ -537,9 +545,9 @@ impl PartOutcome {
             (None, more) => self.refusals = more,
             (Some(_), None) => {}
         }
-        match (&mut self.found, other.found) {
-            (Some(found), Some(more)) => found.append(*more),
-            (None, more) => self.found = more,
+        match (&mut self.ref_updates, other.ref_updates) {
+            (Some(updates), Some(more)) => updates.append(*more),
+            (None, more) => self.ref_updates = more,
             (Some(_), None) => {}
         }
     }

@@ -289,9 +289,9 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         for Appended { to, outcome, moved, .. } in parts {
             let reply = match committed {
                 Ok(durable) => {
-                    let PartOutcome { written, histograms, exemplars, refusals, found } = outcome;
+                    let PartOutcome { written, histograms, exemplars, refusals, ref_updates } = outcome;
                     let counts = (written, histograms, exemplars);
-                    WriteReply::Written(WriteAck::new(durable, counts, refusals, (found, moved)))
+                    WriteReply::Written(WriteAck::new(durable, counts, refusals, (ref_updates, moved)))
                 }
                 Err(error) => WriteReply::NotDurable(error.clone()),
             };

@@ -16,7 +16,7 @@ use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
 use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 use silverback_model::Sample;
 use silverback_model::limits::STREAM_BATCH_SAMPLES_MAX;
-use silverback_storage::message::{FoundSeries, PartHistogram, PartSeries};
+use silverback_storage::message::{PartHistogram, PartSeries, RefUpdates};
 
 const NUMBER: Tag = Tag::new(1, WireType::Varint);
 const REF_DELTAS: Tag = Tag::new(2, WireType::Len);
@@ -231,8 +231,8 @@ impl<'a> Columns<'a> {
 
     /// What floats and native histograms take in parts, at the most, in bytes.
     pub(crate) fn part_bytes(&self) -> usize {
-        // With where their series are found, which their owner tells.
-        let float_bytes = size_of::<PartSeries>() + size_of::<Sample>() + FoundSeries::BYTES_EACH;
+        // With where their series are, which their owner tells.
+        let float_bytes = size_of::<PartSeries>() + size_of::<Sample>() + RefUpdates::BYTES_EACH;
         let floats_bytes = self.samples() * float_bytes;
         floats_bytes + self.histograms() * size_of::<PartHistogram>()
     }

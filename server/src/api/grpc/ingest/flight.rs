@@ -41,8 +41,8 @@ pub struct Sent {
     samples_written: u64,
     refused_definitions: Vec<RefusedRef>,
     refused: Vec<RefusedRef>,
-    /// The stream's, which keep where its series are found.
-    routes: Rc<RefCell<Routes>>,
+    /// The stream's, which cache where its series are.
+    routes: Option<Rc<RefCell<Routes>>>,
     /// A shard that did not take its part in.
     failed: Option<Rejection>,
     /// Given back once the batch is answered.
@@ -63,7 +63,7 @@ impl Sent {
             samples_written: 0,
             refused_definitions,
             refused: Vec::new(),
-            routes: Rc::default(),
+            routes: None,
             failed: None,
             room: SharedReservation::default(),
         }
@@ -77,7 +77,7 @@ impl Sent {
         refused_definitions: Vec<RefusedRef>,
         refused: Vec<RefusedRef>,
         (epoch, answers): (Epoch, Vec<ReplyFuture<WritePart>>),
-        (routes, room): (Rc<RefCell<Routes>>, SharedReservation),
+        (routes, room): (Option<Rc<RefCell<Routes>>>, SharedReservation),
     ) -> Self {
         let definitions = Self::definitions(refused_definitions);
         Self { number, began: Some(began), samples, refused, epoch, answers, routes, room, ..definitions }
@@ -128,8 +128,9 @@ impl Sent {
         match acknowledged(caller, reply) {
             Ok(ack) => {
                 self.samples_written += ack.written + u64::from(ack.histograms);
-                if let Some(found) = ack.found {
-                    self.routes.borrow_mut().note_found(&found);
+                if let (Some(updates), Some(routes)) = (ack.ref_updates, &self.routes) {
+                    caller.count(|counts| counts.stream_refs += updates.len() as u64);
+                    routes.borrow_mut().take_ref_updates(&updates);
                 }
                 if let Some(refusals) = ack.refusals {
                     caller.note_refused(&refusals.examples);

@@ -127,7 +127,7 @@ impl Intake {
         let definitions = caller.definitions.begin();
         let series = match call {
             Call::Once => StreamSeries::new(definitions),
-            Call::Stream { .. } => StreamSeries::keeping_refs(definitions),
+            Call::Stream { .. } => StreamSeries::caching_refs(definitions),
         };
         Self { caller, series, call, flight }
     }
@@ -287,7 +287,7 @@ impl Intake {
             definitions,
             of_refused_series.by_ref,
             (table.epoch(), answers),
-            (Rc::clone(self.series.shared_routes()), room),
+            (self.series.caching_routes(), room),
         )))
     }
 }

@@ -3,7 +3,7 @@
 
 use silverback_model::gorilla::prefetch;
 use silverback_model::{RefusedReason, SeriesId};
-use silverback_storage::message::{CachedRef, FoundSeries, LabelSpan};
+use silverback_storage::message::{CachedRef, LabelSpan, RefUpdates};
 
 /// Refs of one page: 8 KiB.
 const PAGE: usize = 256;
@@ -18,7 +18,7 @@ pub struct Route {
     pub id: SeriesId,
     /// Where its labels lie.
     pub labels: LabelSpan,
-    /// Where its owner had it.
+    /// A hint where its owner has it.
     pub cached: CachedRef,
     /// Whether there is such a series.
     pub state: RouteState,
@@ -90,9 +90,9 @@ impl Routes {
         page[stream_ref as usize % PAGE] = route;
     }
 
-    /// Keeps where series were found.
-    pub(crate) fn note_found(&mut self, found: &FoundSeries) {
-        for (stream_ref, cached) in found.iter() {
+    /// Caches where series are by now.
+    pub(crate) fn take_ref_updates(&mut self, updates: &RefUpdates) {
+        for (stream_ref, cached) in updates.iter() {
             let page = self.pages.get_mut(stream_ref as usize / PAGE).and_then(Option::as_mut);
             if let Some(page) = page {
                 page[stream_ref as usize % PAGE].cached = cached;
@@ -142,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn where_a_series_is_found_is_kept_beside_its_route() {
+    fn where_a_series_is_stands_beside_its_route() {
         let route = Route { cached: CachedRef::NOT_YET, state: RouteState::Series, ..UNDEFINED };
         let mut routes = Routes::default();
         routes.set(3, route);
-        let mut found = FoundSeries::default();
+        let mut updates = RefUpdates::default();
         // What no route is of is passed over.
         for (stream_ref, at) in [(3, 7), (PAGE as u32, 8), (u32::MAX, 9)] {
-            found.push(stream_ref, SeriesRef(at));
+            updates.push(stream_ref, CachedRef::of(SeriesRef(at)));
         }
-        routes.note_found(&found);
+        routes.take_ref_updates(&updates);
         assert_eq!(routes.get(3).unwrap().cached, CachedRef::of(SeriesRef(7)));
         assert!(routes.get(PAGE as u32).is_none());
     }

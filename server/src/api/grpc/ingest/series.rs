@@ -47,8 +47,8 @@ pub enum DefinitionFault {
 pub struct StreamSeries {
     /// Shared with the batches, whose answers say where the series are.
     routes: Rc<RefCell<Routes>>,
-    /// Of a series that was defined just now.
-    cached: CachedRef,
+    /// Of each series at first.
+    cached_at_first: CachedRef,
     /// What its batches carry: nothing but the definitions.
     body: Arc<WriteBody>,
     labels: CollectedLabels,
@@ -61,16 +61,16 @@ impl StreamSeries {
     pub fn new(reserved: Reservation) -> Self {
         Self {
             routes: Rc::default(),
-            cached: CachedRef::NONE,
+            cached_at_first: CachedRef::NONE,
             body: Arc::default(),
             labels: CollectedLabels::default(),
             reserved: Rc::new(RefCell::new(reserved)),
         }
     }
 
-    /// Of a stream, which keeps where its series are found.
-    pub(crate) fn keeping_refs(reserved: Reservation) -> Self {
-        Self { cached: CachedRef::NOT_YET, ..Self::new(reserved) }
+    /// Of a stream, which caches where its series are.
+    pub fn caching_refs(reserved: Reservation) -> Self {
+        Self { cached_at_first: CachedRef::NOT_YET, ..Self::new(reserved) }
     }
 
     /// The routes by ref.
@@ -78,9 +78,9 @@ impl StreamSeries {
         self.routes.borrow()
     }
 
-    /// The same for a batch.
-    pub(crate) fn shared_routes(&self) -> &Rc<RefCell<Routes>> {
-        &self.routes
+    /// The routes, where they cache where the series are: for a batch, whose acknowledgement tells that.
+    pub(crate) fn caching_routes(&self) -> Option<Rc<RefCell<Routes>>> {
+        (self.cached_at_first != CachedRef::NONE).then(|| Rc::clone(&self.routes))
     }
 
     /// What a batch carries.
@@ -116,7 +116,7 @@ impl StreamSeries {
         let ((), canonical) = block.push(|out| self.labels.write_canonical(bytes, out));
         let labels = LabelSpan::of_definition(number, stream_ref);
         let id = hasher.hash_canonical(canonical);
-        let route = Route { id, labels, cached: self.cached, state: RouteState::Series };
+        let route = Route { id, labels, cached: self.cached_at_first, state: RouteState::Series };
         self.routes.borrow_mut().set(stream_ref, route);
         Ok(None)
     }

@@ -299,7 +299,7 @@ mod tests {
             written: 8,
             histograms: 0,
             exemplars: ExemplarOutcome { kept: 3, ..ExemplarOutcome::default() },
-            found: None,
+            ref_updates: None,
             moved: None,
             refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
         });

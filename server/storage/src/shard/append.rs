@@ -466,9 +466,8 @@ impl Shard {
         let mut labels = Vec::with_capacity(16);
         let mut full = false;
         body.for_each_label(span, |name, value| {
-            // The decoder refused what isn't UTF-8; here it costs a new series alone.
-            let text = str::from_utf8(name).ok().zip(str::from_utf8(value).ok());
-            match text.and_then(|(name, value)| self.index.intern(name, value)) {
+            // The decoder refused what isn't UTF-8.
+            match self.index.intern(name, value) {
                 Some(label) => labels.push(label),
                 None => full = true,
             }

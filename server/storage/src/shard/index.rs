@@ -120,7 +120,8 @@ impl Default for Pair {
 /// Names, values and postings of one shard's series.
 #[derive(Debug, Default)]
 pub struct LabelIndex {
-    by_name: HashMap<Box<str>, NameRef>,
+    /// By their bytes: what is looked for need not have been looked into.
+    by_name: HashMap<Box<[u8]>, NameRef>,
     names: Pages<Name>,
     pairs: Pages<Pair>,
     all: Postings,
@@ -134,19 +135,25 @@ pub struct LabelIndex {
 }
 
 impl LabelIndex {
-    /// The ref of a pair, made where it is new. `None`: no ref is left.
-    pub fn intern(&mut self, name: &str, value: &str) -> Option<LabelRef> {
+    /// The ref of a pair of texts in UTF-8, made where it is new. `None`: no ref is left, or it isn't UTF-8, which is looked
+    /// at where it is new alone.
+    pub fn intern(&mut self, name: &[u8], value: &[u8]) -> Option<LabelRef> {
         let name_ref = match self.by_name.get(name) {
             Some(found) => *found,
-            None => self.add_name(name)?,
+            None => {
+                // Before anything is made: a name without values would stay.
+                str::from_utf8(value).ok()?;
+                self.add_name(str::from_utf8(name).ok()?)?
+            }
         };
         let hash = self.hasher.hash_one(value);
         let since = self.now.next();
         let pairs = &self.pairs;
         let Name { values, places, .. } = self.names.get_mut(name_ref.0);
-        if let Some(found) = values.find(hash, |pair| &*pairs.get(pair.0).value == value) {
+        if let Some(found) = values.find(hash, |pair| pairs.get(pair.0).value.as_bytes() == value) {
             return Some(*found);
         }
+        let value = str::from_utf8(value).ok()?;
         let pair = Pair { name: name_ref, since, value: value.into(), postings: Postings::default() };
         let label = LabelRef(self.pairs.insert(pair)?);
         self.now = since;
@@ -154,7 +161,7 @@ impl LabelIndex {
         self.value_table_bytes -= heap_bytes(values.allocation_size());
         let (pairs, hasher) = (&self.pairs, &self.hasher);
         let room = values.capacity() - values.len();
-        values.insert_unique(hash, label, |pair| hasher.hash_one(&*pairs.get(pair.0).value));
+        values.insert_unique(hash, label, |pair| hasher.hash_one(pairs.get(pair.0).value.as_bytes()));
         if values.capacity() - values.len() > room {
             // It was made larger, or in its old size anew without the holes that removed entries left.
             places.0 = places.0.wrapping_add(1);
@@ -168,7 +175,7 @@ impl LabelIndex {
         let name = Name { text: text.into(), since, values: HashTable::new(), places: Places::default() };
         let name_ref = NameRef(self.names.insert(name)?);
         self.now = since;
-        self.by_name.insert(text.into(), name_ref);
+        self.by_name.insert(text.as_bytes().into(), name_ref);
         self.text_bytes += 2 * heap_bytes(text.len());
         Some(name_ref)
     }
@@ -205,7 +212,7 @@ impl LabelIndex {
 
     fn is_held(&self, label: LabelRef) -> bool {
         let pair = self.pairs.get(label.0);
-        let hash = self.hasher.hash_one(&*pair.value);
+        let hash = self.hasher.hash_one(pair.value.as_bytes());
         self.names.get(pair.name.0).values.find(hash, |held| *held == label).is_some()
     }
 
@@ -213,7 +220,7 @@ impl LabelIndex {
         let pair = self.pairs.remove(label.0);
         self.text_bytes -= heap_bytes(pair.value.len());
         pair.postings.forget(&mut self.postings_bytes);
-        let hash = self.hasher.hash_one(&*pair.value);
+        let hash = self.hasher.hash_one(pair.value.as_bytes());
         let pairs = &self.pairs;
         let hasher = &self.hasher;
         let Name { values, places, .. } = self.names.get_mut(pair.name.0);
@@ -223,13 +230,13 @@ impl LabelIndex {
         }
         if values.len() * 4 < values.capacity() && values.len() < SHRUNK_MAX {
             places.0 = places.0.wrapping_add(1);
-            values.shrink_to_fit(|held| hasher.hash_one(&*pairs.get(held.0).value));
+            values.shrink_to_fit(|held| hasher.hash_one(pairs.get(held.0).value.as_bytes()));
         }
         self.value_table_bytes += heap_bytes(values.allocation_size());
         if values.is_empty() {
             let name = self.names.remove(pair.name.0);
             self.value_table_bytes -= heap_bytes(name.values.allocation_size());
-            self.by_name.remove(&name.text);
+            self.by_name.remove(name.text.as_bytes());
             self.text_bytes -= 2 * heap_bytes(name.text.len());
         }
     }
@@ -276,12 +283,12 @@ impl LabelIndex {
 
     /// A name's number; `None`: no series has it.
     pub(crate) fn name_ref(&self, name: &str) -> Option<NameRef> {
-        self.by_name.get(name).copied()
+        self.by_name.get(name.as_bytes()).copied()
     }
 
     /// How many values a name has.
     pub(crate) fn value_count(&self, name: &str) -> usize {
-        self.by_name.get(name).map_or(0, |name| self.names.get(name.0).values.len())
+        self.by_name.get(name.as_bytes()).map_or(0, |name| self.names.get(name.0).values.len())
     }
 
     /// What a set of series takes at the most, in bytes.
@@ -300,7 +307,7 @@ impl LabelIndex {
     /// Lists the next pairs of a name, of so many places; none where no series has it. A list whose
     /// table was made anew meanwhile begins anew. Pairs that come or go meanwhile may be in it or not.
     pub(crate) fn list_pairs(&self, name: &str, places: usize, listed: &mut PairsListed) -> Listed {
-        let Some(name_ref) = self.by_name.get(name) else { return Listed::All };
+        let Some(name_ref) = self.by_name.get(name.as_bytes()) else { return Listed::All };
         let name = self.names.get(name_ref.0);
         let of = Some((*name_ref, name.places));
         if listed.of != of {
@@ -316,9 +323,11 @@ impl LabelIndex {
 
     /// The pair of exactly this name and value.
     pub(crate) fn pair(&self, name: &str, value: &str) -> Option<LabelRef> {
-        let name_ref = self.by_name.get(name)?;
+        let name_ref = self.by_name.get(name.as_bytes())?;
         let values = &self.names.get(name_ref.0).values;
-        values.find(self.hasher.hash_one(value), |pair| &*self.pairs.get(pair.0).value == value).copied()
+        values
+            .find(self.hasher.hash_one(value.as_bytes()), |pair| &*self.pairs.get(pair.0).value == value)
+            .copied()
     }
 
     /// A pair's name and value. A pair that went since its ref was taken reads as another one or as
@@ -394,7 +403,8 @@ mod tests {
     use super::*;
 
     fn add(index: &mut LabelIndex, series: u32, labels: &[(&str, &str)]) -> Vec<LabelRef> {
-        let refs: Vec<_> = labels.iter().map(|(n, v)| index.intern(n, v).unwrap()).collect();
+        let refs: Vec<_> =
+            labels.iter().map(|(n, v)| index.intern(n.as_bytes(), v.as_bytes()).unwrap()).collect();
         index.add(SeriesRef(series), &refs);
         refs
     }
@@ -473,10 +483,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_utf_8_is_no_text_and_leaves_nothing() {
+        let mut index = LabelIndex::default();
+        let texts: [(&[u8], &[u8]); 3] = [(b"job", b"\xff"), (b"\xff", b"x"), (b"j\xc3", b"\xff")];
+        for known in [false, true] {
+            assert!(texts.iter().all(|(name, value)| index.intern(name, value).is_none()));
+            assert_eq!((index.name_count(), index.pair_count()), (usize::from(known), usize::from(known)));
+            add(&mut index, 1, &[("job", "x")]);
+        }
+    }
+
+    #[test]
     fn pairs_of_a_series_that_was_not_added_are_forgotten() {
         let mut index = LabelIndex::default();
         let kept = add(&mut index, 1, &[("job", "x")]);
-        let unused = index.intern("job", "y").unwrap();
+        let unused = index.intern(b"job", b"y").unwrap();
         index.forget_unused(&[kept[0], unused]);
         assert_eq!(index.pair_count(), 1);
     }

@@ -128,7 +128,8 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             if self.refs.get(series.series, shard).is_some() {
                 return Err(RestoreError(format!("ref {} names two series", series.series.0)));
             }
-            let labels = series.labels.map(|(name, value)| shard.index.intern(name, value));
+            let labels =
+                series.labels.map(|(name, value)| shard.index.intern(name.as_bytes(), value.as_bytes()));
             let labels: Option<Box<[LabelRef]>> = labels.collect();
             let labels = labels.ok_or_else(|| RestoreError("more labels than a shard can name".into()))?;
             let pending = Pending { id: series.id, labels };

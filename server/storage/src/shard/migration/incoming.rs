@@ -192,7 +192,7 @@ impl Shard {
     fn intern_record(&mut self, series: &NewSeries<'_>) -> Handled<Box<[LabelRef]>> {
         let mut labels = Vec::with_capacity(16);
         for (name, value) in series.labels.clone() {
-            let Some(label) = self.index.intern(name, value) else {
+            let Some(label) = self.index.intern(name.as_bytes(), value.as_bytes()) else {
                 self.index.forget_unused(&labels);
                 return Err(MigrationRejected::Full);
             };

@@ -16,6 +16,12 @@ impl SeriesStore {
         prefetch(self.series.get(at.0));
     }
 
+    /// Whether a series may be at a ref that comes from elsewhere: the place is there, vacant or not.
+    #[inline(always)]
+    pub(crate) fn may_hold(&self, at: SeriesRef) -> bool {
+        at.0 < self.series.end()
+    }
+
     /// Brings the place of a series' next samples towards the core. Its line should be near.
     #[inline]
     pub(crate) fn prefetch_tail(&self, at: SeriesRef) {

@@ -310,12 +310,6 @@ impl SeriesStore {
         (series.id == id).then_some(OpenSeries { series, blocks: &mut self.blocks })
     }
 
-    /// Whether a series may be at a ref that comes from elsewhere: the place is there, vacant or not.
-    #[inline(always)]
-    pub(crate) fn may_hold(&self, at: SeriesRef) -> bool {
-        at.0 < self.series.end()
-    }
-
     /// The work for late samples and for such as were sent again since [`Self::begin_slice`], in samples that are decoded
     /// or written again: each takes some ns.
     #[inline]

@@ -35,7 +35,7 @@ counters! {
         stream_batches: u64 => Counter "silverback_grpc_stream_batches_total",
         /// Times that a batch of a gRPC stream waited for room.
         stream_waits: u64 => Counter "silverback_grpc_stream_waits_total",
-        /// Refs of series that shards told gRPC streams: each once, and again where it has changed.
+        /// Where shards have series, told to gRPC streams that did not know it or had it otherwise.
         stream_refs: u64 => Counter "silverback_grpc_stream_refs_total",
         /// Series that gRPC senders defined.
         series_defined: u64 => Counter "silverback_grpc_series_defined_total",

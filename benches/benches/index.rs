@@ -28,7 +28,9 @@ const NEW: usize = 2000;
 
 fn intern(index: &mut LabelIndex, labels: &[(String, String)]) -> Vec<LabelRef> {
     let pairs = labels.iter();
-    pairs.map(|(name, value)| index.intern(name, value).expect("a ref is left")).collect()
+    pairs
+        .map(|(name, value)| index.intern(name.as_bytes(), value.as_bytes()).expect("a ref is left"))
+        .collect()
 }
 
 fn index_of(series: usize) -> LabelIndex {

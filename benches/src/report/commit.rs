@@ -22,8 +22,15 @@ const PATHS: [&str; 8] = [
 /// Of those directories, only what lies below one of these or is one of these.
 const PARTS: [&str; 3] = ["/src/", "proto/proto/", "Cargo."];
 /// In them, but no code of the node.
-const NOT_PARTS: [&str; 6] =
-    ["server/fuzz/", "server/test-support/", "/tests/", "/tests.rs", "_tests.rs", ".md"];
+const NOT_PARTS: [&str; 7] = [
+    "server/fuzz/",
+    "server/simulation/",
+    "server/test-support/",
+    "/tests/",
+    "/tests.rs",
+    "_tests.rs",
+    ".md",
+];
 
 /// The code as it is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]

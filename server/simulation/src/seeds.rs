@@ -100,6 +100,6 @@ fn keep_panics_quiet() {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { seed, told } = self;
-        write!(f, "{told}\n\n    SIMULATION_SEED={seed} cargo test -p silverback --test simulation\n")
+        write!(f, "{told}\n\n    SIMULATION_SEED={seed} cargo test -p silverback-simulation\n")
     }
 }

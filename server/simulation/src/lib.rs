@@ -2,12 +2,16 @@
 //! disk may do.
 //!
 //! ```text
-//! SIMULATION_SEEDS=10000 cargo test -p silverback --test simulation    many seeds
-//! SIMULATION_SEED=17 cargo test -p silverback --test simulation        one, with all that happens
+//! SIMULATION_SEEDS=10000 cargo test -p silverback-simulation    many seeds
+//! SIMULATION_SEED=17 cargo test -p silverback-simulation        one, with all that happens
 //! ```
 //!
 //! A seed decides everything: which task runs next, what clients send, what fails and when, what a
 //! crash leaves. [`world`] runs one, [`oracle`] knows what must hold.
+//!
+//! A crate of its own, so that its loops over seeds are compiled with optimisations and the node isn't.
+#![cfg(test)]
+
 mod cells;
 mod client;
 mod disk;

@@ -107,8 +107,16 @@ pub const TARGETS: &[Target] = &[
     former("former-steady-1"),
     former("former-steady-2"),
     former("former-new-series"),
+    former("former-churn"),
+    former("former-batch-10"),
     former("former-batch-100"),
+    former("former-connections-1"),
+    former("former-connections-64"),
     former("former-connections-1000"),
+    former("former-sorted"),
+    former("former-unsorted"),
+    former("former-shuffled"),
+    former("former-long-labels"),
     former("former-streams"),
 ];
 

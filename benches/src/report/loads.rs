@@ -419,7 +419,7 @@ fn reconnects(size: Size) -> Vec<Load> {
 
 /// Some of them beside another build of the node.
 fn former(size: Size) -> Vec<Load> {
-    let of = [writes(size), requests(size), connections(size), others(size)].concat();
+    let of = [writes(size), requests(size), connections(size), labels(size), others(size)].concat();
     let same = |(name, of_name)| {
         let load = of.iter().find(|load| load.name == of_name).expect("a load of the report");
         Load { name, section: "former", sides: vec![Node, NodeFormer], ..load.clone() }
@@ -428,8 +428,16 @@ fn former(size: Size) -> Vec<Load> {
         ("former-steady-1", "steady-1"),
         ("former-steady-2", "steady-2"),
         ("former-new-series", "new-series"),
+        ("former-churn", "churn"),
+        ("former-batch-10", "batch-10"),
         ("former-batch-100", "batch-100"),
+        ("former-connections-1", "connections-1"),
+        ("former-connections-64", "connections-64"),
         ("former-connections-1000", "connections-1000"),
+        ("former-sorted", "sorted"),
+        ("former-unsorted", "unsorted"),
+        ("former-shuffled", "shuffled"),
+        ("former-long-labels", "long-labels"),
         ("former-streams", "streams"),
     ];
     names.map(same).to_vec()

@@ -44,6 +44,7 @@ const PER_CPU_S: Column = column(figure::PER_CPU_S, "k samples a server CPU seco
 const PER_S: Column = column(figure::PER_S, "k samples/s", 1e3, 0);
 const P50: Column = column(figure::P50_MS, "p50 ms", 1.0, 2);
 const P99: Column = column(figure::P99_MS, "p99 ms", 1.0, 2);
+const MEAN: Column = column(figure::MEAN_MS, "mean ms", 1.0, 2);
 const RESIDENT: Column = column(figure::RESIDENT, "RSS MB", 1e6, 0);
 const PEAK: Column = column(figure::RESIDENT_PEAK, "peak MB", 1e6, 0);
 const CELLS_MOVED: Column = column(figure::CELLS_MOVED, "cells moved", 1.0, 0);
@@ -129,7 +130,7 @@ pub const LAYOUTS: [Layout; 9] = [
     Layout {
         name: "former",
         title: "Beside a former build",
-        columns: &[PER_CPU_S, OURS_TO_IT, P50, P99, RESIDENT],
+        columns: &[PER_CPU_S, OURS_TO_IT, MEAN, P50, P99, RESIDENT],
         compared: &[(figure::PER_CPU_S, RATIO)],
         better: Better::More,
     },

@@ -28,6 +28,8 @@ pub mod figure {
     pub const PER_S: &str = "samples_per_s";
     /// Half of the requests are answered within.
     pub const P50_MS: &str = "p50_ms";
+    /// How long an answer took on average, in ms. In a closed loop that is the connections by the answers a ms.
+    pub const MEAN_MS: &str = "mean_ms";
     /// All but a hundredth of the requests are answered within.
     pub const P99_MS: &str = "p99_ms";
     /// Resident memory afterwards.
@@ -143,6 +145,7 @@ fn figures(report: &RunReport) -> Figures {
     [
         (figure::PER_CPU_S, report.samples_per_cpu_s()),
         (figure::PER_S, main.samples_per_s),
+        (figure::MEAN_MS, main.latency_ms.mean),
         (figure::P50_MS, main.latency_ms.p50),
         (figure::P99_MS, main.latency_ms.p99),
         (figure::RESIDENT, report.resident_bytes()),
@@ -197,6 +200,7 @@ pub fn streams(ground: &Ground, subject: &Subject<'_>, streams: &Streams) -> Res
     Ok([
         (figure::PER_CPU_S, spent.samples_per_cpu_s),
         (figure::PER_S, per_s),
+        (figure::MEAN_MS, report.latency_ms.mean),
         (figure::P50_MS, report.latency_ms.p50),
         (figure::P99_MS, report.latency_ms.p99),
         (figure::RESIDENT, spent.resident_bytes as f64),

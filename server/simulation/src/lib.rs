@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A seed decides everything: which task runs next, what clients send, what fails and when, what a
-//! crash leaves. [`world`] runs one, [`oracle`] knows what must hold.
+//! crash leaves. `world` runs one, `oracle` knows what must hold.
 //!
 //! A crate of its own, so that its loops over seeds are compiled with optimisations and the node isn't.
 #![cfg(test)]

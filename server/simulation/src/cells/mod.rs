@@ -23,6 +23,7 @@ use crate::oracle::Oracle;
 use crate::plan::{End, Plan, Taken, Trouble};
 use crate::random::Random;
 use crate::trace::{Shown, Trace};
+use crate::world::Tally;
 
 pub use self::node::{Defect, DrainForgotten, LetGoTooEarly, OwnersForgotten, Sound, StreamHurried};
 
@@ -31,26 +32,18 @@ const CLIENTS_MAX: usize = 3;
 /// What a seed went through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CellTally {
-    pub lives: u64,
-    pub crashes: u64,
-    pub acknowledged: u64,
-    pub deleted: u64,
+    pub common: Tally,
     pub moved: u64,
     pub kept: u64,
     pub sent_again: u64,
-    pub trace_hash: u64,
 }
 
 impl std::ops::AddAssign for CellTally {
     fn add_assign(&mut self, other: Self) {
-        self.lives += other.lives;
-        self.crashes += other.crashes;
-        self.acknowledged += other.acknowledged;
-        self.deleted += other.deleted;
+        self.common += other.common;
         self.moved += other.moved;
         self.kept += other.kept;
         self.sent_again += other.sent_again;
-        self.trace_hash ^= other.trace_hash;
     }
 }
 
@@ -63,8 +56,8 @@ pub fn run<D: Defect>(seed: u64, shown: Shown) -> CellTally {
         world.live::<D>(&plan);
     }
     world.live::<D>(&Plan { parts: 1, ..Plan::quiet() });
-    world.tally.acknowledged = world.oracle.borrow().acknowledged_count() as u64;
-    world.tally.trace_hash = world.trace.hash();
+    world.tally.common.acknowledged = world.oracle.borrow().acknowledged_count() as u64;
+    world.tally.common.trace_hash = world.trace.hash();
     world.tally
 }
 
@@ -156,9 +149,9 @@ impl CellWorld {
                 panic!("{stopped:?} while {came:?}");
             }
         }
-        self.tally.lives += 1;
-        self.tally.crashes += u64::from(stopped == Stopped::AsAsked);
-        self.tally.deleted += moves.deleted;
+        self.tally.common.lives += 1;
+        self.tally.common.crashes += u64::from(stopped == Stopped::AsAsked);
+        self.tally.common.deleted += moves.deleted;
         self.tally.moved += moves.moved;
         self.tally.kept += moves.kept;
         self.tally.sent_again += moves.sent_again;

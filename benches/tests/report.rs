@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use silverback_benches::report::loads::{Load, Size, all};
 use silverback_test_support::Scratch;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_silverback-bench");
@@ -31,6 +32,15 @@ fn check_refused(words: &[&str], why: &str) {
 /// The node, where this package wasn't built alone.
 fn node() -> Option<PathBuf> {
     Some(Path::new(BENCH).with_file_name("silverback")).filter(|path| path.is_file())
+}
+
+#[test]
+fn another_build_gets_every_load_of_the_summary_that_has_no_late_samples() {
+    let loads = all(Size::Full);
+    let has_former =
+        |load: &&Load| loads.iter().any(|other| other.name.strip_prefix("former-") == Some(load.name));
+    let without = loads.iter().filter(|load| load.section == "writes" && !has_former(load));
+    assert_eq!(without.map(|load| load.name).collect::<Vec<_>>(), ["backlog", "again"]);
 }
 
 #[test]

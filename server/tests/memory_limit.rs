@@ -338,8 +338,10 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
     };
     assert_eq!((short.status, short.header("retry-after")), (400, "30"), "{}", short.text());
     assert!(short.text().contains("memory_limit"), "{}", short.text());
-    // The program's own pages count as well, and one that isn't optimised has a third more.
+    // The program's own pages count as well, and one that isn't optimised has a third more: fewer series fit beside them.
     assert!(lots * LOT > 20_000, "{lots} lots fit");
+    let resident_mib = node.resident_bytes() >> 20;
+    assert!(resident_mib > LIMIT_MIB * 5 / 8, "new series go on while there is room: {resident_mib} MiB");
     let waiting = Waiting::begin();
     while !page(&node, "/api/v1/status/node").contains(r#""refuses":"new_series""#) {
         // Room that a measure of the process has found since is filled first.

@@ -29,7 +29,7 @@ const SERIES: usize = 150_000;
 /// Some have the longest value that there is, too.
 const LONG_VALUES: usize = 1000;
 /// How long each endpoint is read.
-const READ_FOR: Duration = Duration::from_secs(2);
+const READ_FOR: Duration = Duration::from_secs(3);
 /// The same where a 99th percentile alone decides: of a hundred and fifty writes it is the last but one.
 const STRICTLY_READ_FOR: Duration = Duration::from_secs(10);
 /// How many times as long as alone a write may take.

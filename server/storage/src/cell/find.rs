@@ -63,7 +63,7 @@ impl SeriesStore {
 
     /// Decodes the chunk that a time lies in, in ms, if there is one.
     fn look_into(&mut self, at: SeriesRef, timestamp_ms: i64) {
-        self.late_work += CHUNK_SAMPLES;
+        self.extra_work += CHUNK_SAMPLES;
         let (mut lookup, mut open) = (std::mem::take(&mut self.lookup), std::mem::take(&mut self.scratch));
         if let Some(chunk) = self.chunk_around(at, timestamp_ms, &mut open) {
             lookup.decode(at, XorIter::new(chunk.bytes).map(own));
@@ -77,7 +77,7 @@ impl SeriesStore {
         let mut cursors = std::mem::take(&mut self.cursors);
         let scanned = match self.scan_on(at, timestamp_ms, &mut cursors) {
             Some(scanned) => {
-                self.late_work += RESUMED_WORK + scanned.read;
+                self.extra_work += RESUMED_WORK + scanned.read;
                 scanned
             }
             None => self.scan_chunk_around(at, timestamp_ms, &mut cursors),
@@ -131,7 +131,7 @@ impl SeriesStore {
             scanned = found;
         }
         self.scratch = open;
-        self.late_work += LOOK_WORK + scanned.read;
+        self.extra_work += LOOK_WORK + scanned.read;
         scanned
     }
 

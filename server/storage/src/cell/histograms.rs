@@ -201,12 +201,12 @@ impl SeriesStore {
         match own.sealed.get(place) {
             Some(chunk) if chunk.overlaps(timestamp_ms, timestamp_ms) => {
                 self.histogram_lookup.decode(at, chunk.histograms());
-                self.late_work += chunk.count() + chunk.bytes().len();
+                self.extra_work += chunk.count() + chunk.bytes().len();
             }
             None if own.open.first_timestamp_ms() <= timestamp_ms => {
                 let bytes = own.open.to_bytes();
                 self.histogram_lookup.decode(at, HistogramIter::new(own.open.kind(), &bytes));
-                self.late_work += own.open.count() + bytes.len();
+                self.extra_work += own.open.count() + bytes.len();
             }
             Some(_) | None => {}
         }

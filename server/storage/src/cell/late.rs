@@ -155,7 +155,7 @@ impl SeriesStore {
         self.late_chunks -= 1;
         self.forget_found(at);
         let (first_ms, last_ms) = (late.first_ms, late.last().timestamp_ms);
-        self.late_work += 2 * (late.chunk.count() + CHUNK_SAMPLES);
+        self.extra_work += 2 * (late.chunk.count() + CHUNK_SAMPLES);
         let folded = late.chunk.seal(late.words.words(&self.blocks, late.chunk.words()));
         late.words.release(&mut self.blocks);
         let sealed = self.sealed(at);

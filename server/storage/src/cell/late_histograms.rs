@@ -44,7 +44,7 @@ impl SeriesStore {
         if let Some(own) = &mut self.histories.get_mut(at.0).histograms {
             let (freed, taken) = own.put_late(Late { timestamp_ms, histogram });
             self.histogram_bytes = self.histogram_bytes + taken - freed;
-            self.late_work += freed + taken;
+            self.extra_work += freed + taken;
             self.histogram_lookup.note_late(at, timestamp_ms, hash);
         }
         Ok(Appended::StoredLate)

@@ -1,7 +1,7 @@
 //! Cells: a fixed fraction of the series-id space with all its series.
 //!
 //! What a series is in memory, and where its pieces lie: one 64-byte line that an append touches
-//! ([`Series`]), the open chunk's words in pooled blocks ([`blocks`]), the rest apart
+//! ([`Series`]), its open chunk ([`open`]) with its words in pooled blocks ([`blocks`]), the rest apart
 //! ([`SeriesHistory`]), what it has at a time ([`find`]), samples that come late ([`late`]) and how they join the
 //! others ([`merge`]), native histograms ([`histograms`]), which of them were looked into ([`histogram_lookup`]), and late ones ([`late_histograms`]) and floats beside them ([`beside`]), what is brought near ahead of its use ([`near`]), the chunk
 //! that was looked into last ([`lookup`]), where others were found ([`cursors`]), what is left of it without a range of time ([`rest`]), and what all of it
@@ -18,6 +18,7 @@ mod late_histograms;
 mod lookup;
 mod merge;
 mod near;
+mod open;
 pub mod pages;
 pub mod rest;
 pub mod series;

@@ -10,6 +10,7 @@ use crate::cell::histogram_lookup::HistogramLookup;
 use crate::cell::histograms::Histograms;
 use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
 use crate::cell::lookup::Lookup;
+use crate::cell::open::OpenSeries;
 use crate::cell::pages::Pages;
 use crate::cell::rest::{self, Without};
 use silverback_model::gorilla::{ChunkError, OpenXor, SealedChunk, XorIter};
@@ -92,6 +93,10 @@ pub(crate) enum Retained {
     Expired,
 }
 
+/// What a new series takes besides its labels, and what a cut chunk takes, see [`SeriesStore::extra_work`].
+const CREATE_WORK: usize = 24;
+const CUT_WORK: usize = 32;
+
 /// All series of a shard.
 #[derive(Debug, Default)]
 pub struct SeriesStore {
@@ -111,8 +116,8 @@ pub struct SeriesStore {
     pub(super) sealed_bytes: usize,
     /// Series with late samples that aren't folded.
     pub(super) late_chunks: usize,
-    /// Samples that were decoded and written again for late ones since [`Self::begin_slice`].
-    pub(super) late_work: usize,
+    /// See [`Self::extra_work`].
+    pub(super) extra_work: usize,
     /// Series with native histograms.
     pub(super) histogram_series: usize,
     /// Which these are.
@@ -122,27 +127,6 @@ pub struct SeriesStore {
     /// For histograms that are sent again.
     pub(super) histogram_lookup: HistogramLookup,
     pub(super) label_bytes: usize,
-}
-
-/// A series whose samples are taken in, as far as they go into its open chunk.
-#[derive(Debug)]
-pub(crate) struct OpenSeries<'a> {
-    series: &'a mut Series,
-    blocks: &'a mut Blocks,
-}
-
-impl OpenSeries<'_> {
-    /// Takes a sample in that is newer than all that the series has and has room in its chunk; tells whether it is so.
-    #[inline(always)]
-    pub(crate) fn append_in_chunk(&mut self, sample: Sample) -> bool {
-        let Series { chunk, words, .. } = &mut *self.series;
-        if sample.timestamp_ms <= chunk.last().timestamp_ms || chunk.is_full_for(sample.timestamp_ms) {
-            return false;
-        }
-        let written = chunk.words();
-        chunk.append(sample, &mut words.sink(self.blocks, written));
-        true
-    }
 }
 
 /// What [`SeriesStore`] holds, in counts and bytes.
@@ -169,6 +153,7 @@ impl SeriesStore {
             words.release(&mut self.blocks);
             return None;
         };
+        self.extra_work += CREATE_WORK;
         self.label_bytes += heap_bytes(size_of_val(&*labels));
         let history = self.histories.insert(SeriesHistory { labels, ..SeriesHistory::default() });
         assert_eq!(history, Some(index), "lines and histories grow together");
@@ -310,16 +295,22 @@ impl SeriesStore {
         (series.id == id).then_some(OpenSeries { series, blocks: &mut self.blocks })
     }
 
-    /// The work for late samples and for such as were sent again since [`Self::begin_slice`], in samples that are decoded
-    /// or written again: each takes some ns.
+    /// What more was done since [`Self::begin_piece`] than to take in the next samples of known series, in samples that
+    /// are decoded or written again, each of which takes some 10 ns: for late ones, for such as were sent again, for
+    /// chunks that were cut, for new series and for what was refused.
     #[inline]
-    pub(crate) fn late_work(&self) -> usize {
-        self.late_work
+    pub(crate) fn extra_work(&self) -> usize {
+        self.extra_work
     }
 
-    /// A slice begins: nothing was done in it.
-    pub(crate) fn begin_slice(&mut self) {
-        self.late_work = 0;
+    /// Counts what was done for samples outside of this.
+    pub(crate) fn add_work(&mut self, samples: usize) {
+        self.extra_work += samples;
+    }
+
+    /// A piece of a part begins: nothing was done in it.
+    pub(crate) fn begin_piece(&mut self) {
+        self.extra_work = 0;
     }
 
     /// Seals the open chunk and begins the next one with `first`.
@@ -330,6 +321,7 @@ impl SeriesStore {
             series.chunk = OpenXor::start(first, &mut series.words.sink(&mut self.blocks, 0));
             return;
         }
+        self.extra_work += CUT_WORK;
         let sealed = self.open_chunk(at);
         let series = self.series.get_mut(at.0);
         std::mem::take(&mut series.words).release(&mut self.blocks);

@@ -26,11 +26,27 @@ struct Ahead([Option<SeriesRef>; AHEAD_MAX]);
 const AHEAD_MAX: usize = 32;
 const _: () = assert!(LINE_AHEAD < AHEAD_MAX);
 
-/// Series of a part that are taken in between two looks at the reactor: about 200 µs.
-const SLICE_SERIES: usize = 4096;
+/// What is done between two looks at the clock, in samples of some 10 ns: about 100 µs.
+pub(super) const PIECE_WORK: usize = 8 * 1024;
 
-/// Samples that are decoded and written again for late ones between two such looks: about 200 µs.
-const SLICE_LATE_WORK: usize = 16 * 1024;
+/// What a known series takes besides its samples, likewise: its line comes from memory.
+const SERIES_WORK: usize = 4;
+
+/// What one takes more that isn't where it was looked for, or whose samples aren't just the next ones.
+const SEARCH_WORK: usize = 16;
+
+/// What a label of a new series takes besides its bytes, of which [`TEXT_WORK`] take what a sample takes: it is looked up,
+/// indexed and logged.
+const LABEL_WORK: usize = 4;
+const TEXT_WORK: usize = 64;
+
+/// What a refused sample takes, and what the first of several takes that are refused for one reason: its job's name is
+/// looked for.
+const REFUSED_WORK: usize = 8;
+const REASON_WORK: usize = 64;
+
+/// Bytes of labels after which a series in words ends: no more are shown.
+const WORDS_BYTES: usize = 1024;
 
 /// What the entries of a part have in common.
 #[derive(Debug, Clone, Copy)]
@@ -114,19 +130,14 @@ impl Shard {
         let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
         let part = PartSamples { series, samples, starts: &[] };
         while position.series < series.len() {
-            self.begin_slice();
-            outcome.add(self.append_slice(body, part, &mut position, bounds, journal));
+            outcome.add(self.append_piece(body, part, &mut position, bounds, journal));
         }
         outcome
     }
 
-    /// A slice begins: see [`Self::append_slice`].
-    pub(crate) fn begin_slice(&mut self) {
-        self.store.begin_slice();
-    }
-
-    /// Takes a part's samples in from where it was left, as many as a slice has room for.
-    pub(crate) fn append_slice(
+    /// Takes a part in from where it was left, as much as is done between two looks at the clock: at least a sample, or
+    /// a series that has none.
+    pub(crate) fn append_piece(
         &mut self,
         body: &WriteBody,
         part: PartSamples<'_>,
@@ -137,15 +148,15 @@ impl Shard {
         let of_part = OfPart { body, bounds };
         // Apart, so that samples without start timestamps pay nothing for those that have one.
         if part.starts.is_empty() {
-            return self.append_slice_of(of_part, (part, &mut NoStarts), position, journal);
+            return self.append_piece_of(of_part, (part, &mut NoStarts), position, journal);
         }
         let mut starts = PartStarts::behind(part.starts, position.samples);
-        let outcome = self.append_slice_of(of_part, (part, &mut starts), position, journal);
+        let outcome = self.append_piece_of(of_part, (part, &mut starts), position, journal);
         self.count_starts(starts.counts());
         outcome
     }
 
-    fn append_slice_of(
+    fn append_piece_of(
         &mut self,
         of_part: OfPart<'_>,
         (PartSamples { series, samples, .. }, starts): (PartSamples<'_>, &mut impl Starts),
@@ -155,35 +166,36 @@ impl Shard {
         let mut outcome = PartOutcome::default();
         let (began, mut ahead) = (*position, Ahead::default());
         let series = &series[began.series..];
-        // The work of a slice may be spent by the part before.
-        let series_max = if self.store.late_work() < SLICE_LATE_WORK { SLICE_SERIES } else { 1 };
-        let series = &series[..series.len().min(series_max)];
         let (mut rest, mut of_next) = (&samples[began.samples..], began.of_next);
         let (mut whole, mut in_order) = (series.len(), 0);
+        self.store.begin_piece();
         for step in 0..series.len() + SLOT_AHEAD {
             self.look_ahead(series, step, &mut ahead);
             let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
             let (entry, candidate) = (&series[at], ahead.at(at));
-            let (own, after) = rest.split_at(entry.samples as usize - of_next);
+            let own = &rest[..entry.samples as usize - of_next];
             starts.begin(samples.len() - rest.len());
-            let taken = self.append_in_order(of_part.bounds, entry, candidate, (own, &mut *starts), journal);
+            let mut taken =
+                self.append_in_order(of_part.bounds, entry, candidate, (own, &mut *starts), journal);
             in_order += taken;
             if taken < own.len() {
-                let rest_of_it = (own, taken, &mut *starts);
-                let taken = self.append_rest(of_part, entry, candidate, rest_of_it, journal, &mut outcome);
-                if self.store.late_work() >= SLICE_LATE_WORK {
-                    let is_whole = taken == own.len();
-                    (whole, of_next) = if is_whole { (at + 1, 0) } else { (at, of_next + taken) };
-                    rest = &rest[taken..];
-                    break;
-                }
+                let work = (at * SERIES_WORK + samples.len() - began.samples - rest.len()).min(PIECE_WORK);
+                let rest_of_it = (own, taken, PIECE_WORK - work, &mut *starts);
+                taken = self.append_rest(of_part, entry, candidate, rest_of_it, journal, &mut outcome);
             } else if let Some(series) = candidate
                 && taken > 0
             {
                 // It took all of them: its line has their id.
                 outcome.tell_ref(entry, Some(series));
             }
-            (rest, of_next) = (after, 0);
+            rest = &rest[taken..];
+            let is_whole = taken == own.len();
+            of_next = if is_whole { 0 } else { of_next + taken };
+            let work = (at + 1) * SERIES_WORK + samples.len() - began.samples - rest.len();
+            if work + self.store.extra_work() >= PIECE_WORK || !is_whole {
+                whole = at + usize::from(is_whole);
+                break;
+            }
         }
         let samples_taken = samples.len() - rest.len();
         *position = PartPosition { series: began.series + whole, of_next, samples: samples_taken };
@@ -271,18 +283,19 @@ impl Shard {
         taken
     }
 
-    /// Takes the other samples of a series in, the `taken`-th and those after it, whatever they are: all but where late
-    /// ones use the slice up. Tells how many of all are taken then.
+    /// Takes the other samples of a series in, the `in_order`-th and those after it, whatever they are, until that took
+    /// `work`. Tells how many of all are taken then.
     #[inline(never)]
     fn append_rest(
         &mut self,
         of_part: OfPart<'_>,
         entry: &PartSeries,
         candidate: Option<SeriesRef>,
-        (samples, in_order, starts): (&[Sample], usize, &mut impl Starts),
+        (samples, in_order, work, starts): (&[Sample], usize, usize, &mut impl Starts),
         journal: &mut impl Journal,
         outcome: &mut PartOutcome,
     ) -> usize {
+        self.store.add_work(SEARCH_WORK);
         let mut series = candidate.filter(|s| self.store.id(*s) == entry.id).or_else(|| self.find(entry.id));
         let mut taken = in_order;
         let OfPart { body, bounds } = of_part;
@@ -315,6 +328,7 @@ impl Shard {
                 }
                 Ok(Appended::Already) => outcome.written += 1,
                 Err(reason) => {
+                    self.store.add_work(REFUSED_WORK);
                     let newest_ms = series.map(|series| self.store.newest_ms(series));
                     let run = Run { reason, first: *sample, newest_ms, has_histograms, samples: 1 };
                     if let Some(ended) = Run::extend(&mut refused, run) {
@@ -322,7 +336,7 @@ impl Shard {
                     }
                 }
             }
-            if self.store.late_work() >= SLICE_LATE_WORK {
+            if taken - in_order + self.store.extra_work() >= work {
                 break;
             }
         }
@@ -359,12 +373,13 @@ impl Shard {
     /// Counts samples of a series as refused, and says so in words where they are the first.
     #[cold]
     pub(super) fn refuse(
-        &self,
+        &mut self,
         Run { reason, first, newest_ms, has_histograms, samples }: Run,
         OfPart { body, bounds }: OfPart<'_>,
         labels: LabelSpan,
         outcome: &mut PartOutcome,
     ) {
+        self.store.add_work(REASON_WORK);
         let words = || {
             let seen = Seen {
                 sample: first,
@@ -464,14 +479,16 @@ impl Shard {
 
     fn intern_labels(&mut self, body: &WriteBody, span: LabelSpan) -> Result<Vec<LabelRef>, RefusedReason> {
         let mut labels = Vec::with_capacity(16);
-        let mut full = false;
+        let (mut full, mut text_bytes) = (false, 0);
         body.for_each_label(span, |name, value| {
+            text_bytes += name.len() + value.len();
             // The decoder refused what isn't UTF-8.
             match self.index.intern(name, value) {
                 Some(label) => labels.push(label),
                 None => full = true,
             }
         });
+        self.store.add_work(LABEL_WORK * labels.len() + text_bytes / TEXT_WORK);
         if full {
             self.index.forget_unused(&labels);
             return Err(RefusedReason::SeriesLimit);
@@ -492,6 +509,12 @@ impl PartPosition {
     /// Whether all series of a part are taken in that has so many.
     pub(crate) fn is_end(&self, series: usize) -> bool {
         self.series >= series
+    }
+
+    /// Series and samples that were taken in since another one.
+    #[cfg(test)]
+    pub(super) fn since(&self, before: Self) -> (usize, usize) {
+        (self.series - before.series, self.samples - before.samples)
     }
 }
 
@@ -563,10 +586,14 @@ fn job_of(body: &WriteBody, span: LabelSpan) -> Cow<'_, str> {
     job
 }
 
-/// A series in words, for the sender of a refused sample.
+/// A series in words, for the sender of a refused sample: what is too long to be shown is left out.
 fn labels_text(body: &WriteBody, span: LabelSpan) -> String {
-    let mut labels = Labels::default();
+    let (mut labels, mut bytes) = (Labels::default(), 0);
     body.for_each_label(span, |name, value| {
+        if bytes >= WORDS_BYTES {
+            return;
+        }
+        bytes += name.len() + value.len();
         labels.0.push((String::from_utf8_lossy(name).into(), String::from_utf8_lossy(value).into()));
     });
     labels.to_string()

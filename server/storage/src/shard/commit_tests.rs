@@ -229,6 +229,21 @@ fn a_commit_that_ends_within_a_part_answers_at_once_and_the_next_begins_with_tha
 }
 
 #[test]
+fn the_reactor_has_its_turn_between_two_parts_once_time_has_passed() {
+    for time_passes in [false, true] {
+        let mut held = Held::new(Takes::AtOnce);
+        (1..5).for_each(|at| held.write(3, 1000 * at));
+        if time_passes {
+            held.host.yield_next();
+        }
+        assert!(!held.go_on());
+        assert_eq!(held.done(), if time_passes { (0, 1) } else { (1, 4) });
+        assert!(!held.go_on());
+        assert_eq!(held.done(), (1, 4));
+    }
+}
+
+#[test]
 fn writes_that_come_right_after_a_commit_share_the_next_one() {
     const COMMIT_US: u64 = 200;
     let mut held = Held::new(Takes::AtOnce);

@@ -1,13 +1,11 @@
-//! Late samples on their way through a shard: what is taken in, what a replay has, and what a slice of them takes.
+//! Late samples on their way through a shard: what is taken in, and what a replay has.
 
-use crate::message::{LabelSource, LabelSpan, PartSamples, PartSeries, WriteBody};
-use crate::shard::Shard;
-use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
+use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::delete::tests::{KeptLog, check_replays, held};
 use crate::shard::tests::{EVER, append, append_to, labels, scrape, shard};
-use crate::wal::{Log, NoJournal};
+use crate::wal::Log;
 use futures::executor::block_on;
-use silverback_model::{Labels, RefusedReason, Sample, SeriesIdHasher};
+use silverback_model::{Labels, RefusedReason, Sample};
 
 const STEP_MS: i64 = 15_000;
 const WINDOW_MS: i64 = 3_600_000;
@@ -63,34 +61,4 @@ fn a_replay_has_exactly_what_the_shard_has() {
     }
     assert!(shard.borrow().stats().late > 2000);
     check_replays(&shard, &log);
-}
-
-/// One series with these samples as a part.
-fn part(samples: &[Sample]) -> (WriteBody, Vec<PartSeries>) {
-    let block = labels(&[("__name__", "up")]).to_canonical();
-    let span = LabelSpan::new(LabelSource::Wire, 0, block.len());
-    let id = SeriesIdHasher::new(1, "").hash_canonical(&block);
-    let body = WriteBody { bytes: block.into(), ..WriteBody::default() };
-    (body, vec![PartSeries::new(id, span, samples.len() as u32)])
-}
-
-#[test]
-fn a_slice_of_late_samples_ends_by_what_they_take_and_the_next_one_goes_on_there() {
-    let shard = shard();
-    append(&shard, LATE, &series([WINDOW_MS]));
-    // From new to old: each has to be looked for, and the ones before it folded.
-    let samples: Vec<Sample> = (1..3000).rev().map(|i| Sample::new(i * 1000, i as f64)).collect();
-    let (body, entries) = part(&samples);
-    let (mut position, mut outcome, mut slices) = (PartPosition::default(), PartOutcome::default(), 0);
-    while !position.is_end(entries.len()) {
-        let shard: &mut Shard = &mut shard.borrow_mut();
-        shard.begin_slice();
-        let part = PartSamples { series: &entries, samples: &samples, starts: &[] };
-        outcome.add(shard.append_slice(&body, part, &mut position, LATE, &mut NoJournal));
-        slices += 1;
-    }
-    assert_eq!((outcome.written, refused(&outcome)), (2999, vec![]));
-    assert!(slices > 20, "{slices} slices");
-    assert_eq!(held(&shard)[0].1.len(), 3000);
-    assert_eq!(shard.borrow().stats().late, 2999);
 }

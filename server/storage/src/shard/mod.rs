@@ -36,6 +36,8 @@ mod commit_tests;
 #[cfg(test)]
 mod late_tests;
 #[cfg(test)]
+mod piece_tests;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;

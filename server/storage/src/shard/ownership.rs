@@ -65,6 +65,8 @@ impl Ownership {
         if write.part.epoch >= self.settled { None } else { self.split_off_each(write) }
     }
 
+    /// Not in pieces: it takes some ns for each series, and some ms where hundreds of thousands are in one part. Only those
+    /// parts come here that were routed before their senders knew of a move.
     #[cold]
     fn split_off_each(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
         let epoch = write.part.epoch;

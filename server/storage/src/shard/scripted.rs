@@ -37,7 +37,8 @@ impl Scripted {
         self.sleeps.get()
     }
 
-    /// Others get the thread at the next [`Host::yield_now`], until it is polled again: nothing wakes it.
+    /// Others get the thread at the next [`Host::yield_now`], until it is polled again: nothing wakes it. Whatever is
+    /// done until then takes most of a turn.
     pub fn yield_next(&self) {
         self.yields.set(true);
     }
@@ -93,6 +94,9 @@ impl Host for Scripted {
     }
 
     fn monotonic_us(&self) -> u64 {
+        if self.yields.get() {
+            self.pass(150);
+        }
         self.now_us.get()
     }
 }

@@ -11,9 +11,8 @@ use std::task::Poll;
 use futures::future::{Either, join, select};
 
 use crate::message::{
-    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, ExemplarOutcome, MigrationRequest,
-    MovedSeries, PartBuffer, PartExemplar, Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart,
-    WriteReply,
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, PartBuffer,
+    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
 use crate::shard::window::GroupWindow;
@@ -26,18 +25,15 @@ use silverback_model::limits::FUTURE_MS_MAX;
 /// samples cost, so a group is large where there is much to do.
 const GROUP_SAMPLES: usize = 64 * 1024;
 
-/// Samples of a group that are taken in between two looks at the reactor: about 200 µs.
-const SLICE_SAMPLES: usize = 4096;
-const _: () = assert!(SLICE_SAMPLES < GROUP_SAMPLES);
+/// Once it has appended for so long the worker lets the reactor poll before the next piece of a part.
+const TURN_US: u64 = 200;
 
 /// What an exemplar costs, in samples.
 const EXEMPLAR_COST: usize = 32;
 
-/// Exemplars of a part, or metadata, that are taken in between two looks at the reactor: about 200 µs, one after the other.
+/// Exemplars of a part, and metadata, that are taken in between two looks at the clock: some 100 µs.
 const PIECE_EXEMPLARS: usize = 128;
-
-/// Native histograms of a part are taken in for so long between two looks at the reactor.
-const HISTOGRAMS_SLICE_US: u64 = 200;
+const PIECE_METADATA: usize = 16;
 
 /// Bytes of a histogram that cost what a sample costs, in the log and in time.
 const HISTOGRAM_BYTES: usize = 64;
@@ -81,6 +77,41 @@ struct Appended {
     samples: usize,
     /// All of it is on disk with this group of the log.
     lsn: Lsn,
+}
+
+/// A worker's time with the core, in µs: since it began to append, or since the reactor was polled last.
+struct Turn {
+    began_us: u64,
+    now_us: u64,
+}
+
+impl Turn {
+    fn begin(host: &impl Host) -> Self {
+        let now_us = host.monotonic_us();
+        Self { began_us: now_us, now_us }
+    }
+
+    /// Looks at the clock, and tells the µs since the last look.
+    fn look(&mut self, host: &impl Host) -> u64 {
+        let was_us = std::mem::replace(&mut self.now_us, host.monotonic_us());
+        self.now_us - was_us
+    }
+
+    fn is_spent(&self) -> bool {
+        self.now_us - self.began_us >= TURN_US
+    }
+
+    /// Lets the reactor poll; the next turn begins then.
+    async fn end(&mut self, host: &impl Host) {
+        host.yield_now().await;
+        *self = Self::begin(host);
+    }
+
+    async fn end_if_spent(&mut self, host: &impl Host) {
+        if self.is_spent() {
+            self.end(host).await;
+        }
+    }
 }
 
 /// The parts that one commit acknowledges.
@@ -140,9 +171,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// appended whole.
     async fn append_waiting(&self, group: &mut AppendedGroup, goes_on: impl Fn() -> bool) {
         self.answer_questions();
-        self.shard.borrow_mut().begin_slice();
-        let bounds = self.bounds();
-        let mut of_slice = 0;
+        let mut turn = Turn::begin(&self.host);
         while group.samples < GROUP_SAMPLES
             && goes_on()
             && let Some((from, mut write)) = self.inbox.take_write()
@@ -151,16 +180,16 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 None => {
                     let moved = self.shard.borrow().ownership.split_off(&mut write);
                     let samples = samples_of(&write.part);
-                    of_slice += samples;
-                    let outcome = self.append(&write, bounds).await;
+                    let outcome = self.append(&write, self.bounds(), &mut turn).await;
                     group.push(Appended { to: from, outcome, moved, samples, lsn: self.log.filling() });
                 }
-                Some(refusal) => (self.reply)(from, ShardReply::Write(refusal)),
+                Some(refusal) => {
+                    (self.reply)(from, ShardReply::Write(refusal));
+                    turn.look(&self.host);
+                }
             }
-            if of_slice >= SLICE_SAMPLES && !self.inbox.is_empty() {
-                of_slice = 0;
-                self.host.yield_now().await;
-                self.shard.borrow_mut().begin_slice();
+            if turn.is_spent() && !self.inbox.is_empty() {
+                turn.end(&self.host).await;
                 self.answer_questions();
             }
         }
@@ -185,84 +214,48 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends a part, a large one in pieces between which the reactor gets its turn.
-    async fn append(&self, write: &WritePart, bounds: TimeBounds) -> PartOutcome {
-        let series = write.part.series.len();
+    /// Appends a part: piece by piece, with a look at the clock after each.
+    async fn append(&self, write: &WritePart, bounds: TimeBounds, turn: &mut Turn) -> PartOutcome {
+        let (body, part) = (&write.body, &write.part);
+        // What was done before isn't appending.
+        turn.look(&self.host);
         let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
-        while !position.is_end(series) {
-            outcome.add(self.append_slice(write, &mut position, bounds));
-            if !position.is_end(series) {
-                self.host.yield_now().await;
-                self.shard.borrow_mut().begin_slice();
-            }
+        while !position.is_end(part.series.len()) {
+            turn.end_if_spent(&self.host).await;
+            outcome.add(self.timed(turn, |shard, journal| {
+                shard.append_piece(body, part.part_samples(), &mut position, bounds, journal)
+            }));
         }
-        self.append_histograms(write, bounds, &mut outcome).await;
-        // Behind all samples and histograms: these may make their series.
-        let has_others = series + write.part.histograms.len() > 0;
-        for (i, exemplars) in write.part.exemplars.chunks(PIECE_EXEMPLARS).enumerate() {
-            if i > 0 || has_others {
-                self.host.yield_now().await;
-            }
-            outcome.exemplars.add(self.append_exemplars(write, exemplars, bounds));
+        // One may take a thousand times as long as another.
+        for (at, histogram) in part.histograms.iter().enumerate() {
+            turn.end_if_spent(&self.host).await;
+            outcome.add(self.timed(turn, |shard, journal| {
+                shard.look_ahead_at_histograms(&part.histograms[at..]);
+                shard.append_histograms(body, std::slice::from_ref(histogram), bounds, journal)
+            }));
         }
-        for metadata in write.part.metadata.chunks(PIECE_EXEMPLARS) {
-            self.host.yield_now().await;
-            let (mut shard, now_ms) = (self.shard.borrow_mut(), self.clock.now_ms());
-            shard.hear_metadata(&write.body, metadata, now_ms, &mut *self.log.journal());
+        // After all samples and histograms: these may make their series.
+        for exemplars in part.exemplars.chunks(PIECE_EXEMPLARS) {
+            turn.end_if_spent(&self.host).await;
+            outcome.exemplars.add(
+                self.timed(turn, |shard, journal| shard.append_exemplars(body, exemplars, bounds, journal)),
+            );
+        }
+        for metadata in part.metadata.chunks(PIECE_METADATA) {
+            turn.end_if_spent(&self.host).await;
+            let now_ms = self.clock.now_ms();
+            self.timed(turn, |shard, journal| shard.hear_metadata(body, metadata, now_ms, journal));
         }
         self.shard.borrow_mut().counters.parts += 1;
         outcome
     }
 
-    /// Appends a part's native histograms, likewise. One may take a thousand times as long as another, so the clock
-    /// is looked at after each.
-    async fn append_histograms(&self, write: &WritePart, bounds: TimeBounds, outcome: &mut PartOutcome) {
-        let mut began_us = self.host.monotonic_us();
-        for (at, histogram) in write.part.histograms.iter().enumerate() {
-            let now_us = self.host.monotonic_us();
-            if now_us - began_us >= HISTOGRAMS_SLICE_US {
-                self.shard.borrow_mut().counters.busy_us += now_us - began_us;
-                self.host.yield_now().await;
-                began_us = self.host.monotonic_us();
-            }
-            let mut shard = self.shard.borrow_mut();
-            shard.look_ahead_at_histograms(&write.part.histograms[at..]);
-            let journal = &mut *self.log.journal();
-            outcome.add(shard.append_histograms(
-                &write.body,
-                std::slice::from_ref(histogram),
-                bounds,
-                journal,
-            ));
-        }
-        self.shard.borrow_mut().counters.busy_us += self.host.monotonic_us() - began_us;
-    }
-
-    fn append_slice(
-        &self,
-        write: &WritePart,
-        position: &mut PartPosition,
-        bounds: TimeBounds,
-    ) -> PartOutcome {
-        let began_us = self.host.monotonic_us();
-        let (mut shard, part) = (self.shard.borrow_mut(), &write.part);
-        let journal = &mut *self.log.journal();
-        let outcome = shard.append_slice(&write.body, part.part_samples(), position, bounds, journal);
-        shard.counters.busy_us += self.host.monotonic_us() - began_us;
-        outcome
-    }
-
-    fn append_exemplars(
-        &self,
-        write: &WritePart,
-        exemplars: &[PartExemplar],
-        bounds: TimeBounds,
-    ) -> ExemplarOutcome {
-        let began_us = self.host.monotonic_us();
+    /// Does a piece of a part, looks at the clock, and counts how long that took.
+    fn timed<T>(&self, turn: &mut Turn, work: impl FnOnce(&mut Shard, &mut L::Journal) -> T) -> T {
         let mut shard = self.shard.borrow_mut();
-        let written = shard.append_exemplars(&write.body, exemplars, bounds, &mut *self.log.journal());
-        shard.counters.busy_us += self.host.monotonic_us() - began_us;
-        written
+        let result = work(&mut shard, &mut self.log.journal());
+        shard.counters.busy_us += turn.look(&self.host);
+        result
     }
 
     /// Commits a group, answers each of its parts, and gives the next one, of what came meanwhile.

@@ -106,9 +106,9 @@ fn a_backlog_that_comes_after_the_newest_sample_lies_between_the_others() {
 fn a_backlog_takes_one_look_into_a_chunk() {
     let mut series = Checked::new(0);
     series.append_all(scrapes(HOUR_MS, 10));
-    series.store.begin_slice();
+    series.store.begin_piece();
     series.append_all(scrapes(15_000, 100));
-    assert!(series.store.late_work() < 2 * CHUNK_SAMPLES, "{}", series.store.late_work());
+    assert!(series.store.extra_work() < 2 * CHUNK_SAMPLES, "{}", series.store.extra_work());
     series.check();
 }
 
@@ -174,10 +174,10 @@ fn the_work_of_a_late_sample_is_bounded_however_many_chunks_there_are() {
     // A range of many chunks, and late samples at its two ends by turns.
     series.append_all((1..7_000).map(|i| i * 1000));
     for i in 0..20 {
-        series.store.begin_slice();
+        series.store.begin_piece();
         series.append(500 + 1000 * i, 1.0, i64::MAX);
         series.append(6_990_500 - 1000 * i, 1.0, i64::MAX);
-        assert!(series.store.late_work() < 10 * CHUNK_SAMPLES, "{}", series.store.late_work());
+        assert!(series.store.extra_work() < 10 * CHUNK_SAMPLES, "{}", series.store.extra_work());
     }
     series.check();
 }

@@ -141,7 +141,7 @@ fn fleet_sample(series: u32, scrape: u32) -> Sample {
 #[test]
 fn scrapes_that_are_sent_again_read_a_sample_of_a_chunk_each() {
     let (mut store, series) = fleet();
-    store.begin_slice();
+    store.begin_piece();
     for t in 1..960 {
         for (i, at) in (0..).zip(&series) {
             assert_eq!(store.append(*at, fleet_sample(i, t), NO_LATE), Ok(Appended::Already), "{i} {t}");
@@ -149,7 +149,7 @@ fn scrapes_that_are_sent_again_read_a_sample_of_a_chunk_each() {
     }
     let looks = 959 * series.len();
     let work_max = looks * (CHUNK_SAMPLES / 2) + looks * 11 / 10;
-    assert!(store.late_work() <= work_max, "{} samples' work to find {looks}", store.late_work());
+    assert!(store.extra_work() <= work_max, "{} samples' work to find {looks}", store.extra_work());
     let took = store.size().series_bytes;
     store.release_unused();
     store.release_unused();
@@ -170,12 +170,12 @@ fn scrapes_of_open_chunks_that_are_sent_again_cost_little_more_than_their_sample
         }
     };
     send(&mut store, 1..100, Appended::Stored);
-    store.begin_slice();
+    store.begin_piece();
     send(&mut store, 0..50, Appended::Already);
     send(&mut store, 100..110, Appended::Stored);
     send(&mut store, 50..110, Appended::Already);
     let looks = 110 * series.len();
-    assert!(store.late_work() <= 12 * looks, "{} samples' work to find {looks}", store.late_work());
+    assert!(store.extra_work() <= 12 * looks, "{} samples' work to find {looks}", store.extra_work());
 }
 
 proptest! {

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use futures::executor::block_on;
 
 use super::*;
+use crate::cell::SeriesRef;
+use crate::cell::series::Retained;
 use crate::message::{
     LabelSource, LabelSpan, MessageSpan, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection,
     SeriesWanted,
@@ -350,6 +352,18 @@ fn retention_drops_old_histograms_and_series_that_have_nothing_else() {
     assert_eq!(left.iter().map(|(labels, _)| labels.clone()).collect::<Vec<_>>(), [named("a")]);
     assert!(left[0].1.iter().all(|chunk| chunk.0 == 2 && chunk.2 >= horizon_ms));
     block_on(maintenance::retain(&shard, &log, &Alone, i64::MAX));
+    assert!(held(&shard).is_empty());
+}
+
+/// On its way it keeps its place in the cell's copy.
+#[test]
+fn a_series_whose_last_histograms_retention_took_while_it_moved_is_deleted_from_the_log_too() {
+    let (shard, log) = (shard(), KeptLog::default());
+    take_to(&shard, EVER, &vec![run("a", 0..10, counting)], &mut *log.journal());
+    let retained = shard.borrow_mut().store.drop_before(SeriesRef(0), i64::MAX);
+    assert_eq!((retained, shard.borrow().store.samples(SeriesRef(0))), (Retained::Expired, 0));
+    assert_eq!(delete_range(&shard, &log, i64::MIN..=i64::MAX).series, 1);
+    check_replays(&shard, &log);
     assert!(held(&shard).is_empty());
 }
 

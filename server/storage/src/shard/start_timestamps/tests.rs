@@ -52,8 +52,7 @@ fn take_part(
 ) -> PartOutcome {
     let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
     while !position.is_end(samples.series.len()) {
-        shard.begin_slice();
-        outcome.add(shard.append_slice(body, samples, &mut position, bounds, journal));
+        outcome.add(shard.append_piece(body, samples, &mut position, bounds, journal));
     }
     outcome
 }
@@ -118,7 +117,7 @@ fn what_is_not_stored_has_none_and_what_is_not_before_its_sample_is_ignored_alon
 }
 
 #[test]
-fn slices_and_their_absence_change_nothing() {
+fn pieces_and_their_absence_change_nothing() {
     let many: Vec<(String, [(i64, i64); 2])> =
         (0..10_000).map(|i| (format!("s{i:05}"), [(100, i % 3), (200, i % 2)])).collect();
     let sent: Vec<Sent<'_>> = many.iter().map(|(name, own)| (&**name, &own[..])).collect();
@@ -132,20 +131,19 @@ fn slices_and_their_absence_change_nothing() {
 }
 
 #[test]
-fn late_samples_that_end_a_slice_go_on_with_their_own() {
+fn late_samples_that_end_a_piece_go_on_with_their_own() {
     let (shard, mut group) = (shard(), Group::default());
     let shard = &mut *shard.borrow_mut();
     let bounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
     take(shard, &[("a", &[(10_000_000, 0)])], bounds, &mut NoJournal);
     let own: Vec<_> = (1..3000).rev().map(|i| (i * 1000, i)).collect();
     let (body, part) = part(&[("a", &own)]);
-    let (mut position, mut slices) = (PartPosition::default(), 0);
+    let (mut position, mut pieces) = (PartPosition::default(), 0);
     while !position.is_end(1) {
-        shard.begin_slice();
-        shard.append_slice(&body, part.part_samples(), &mut position, bounds, &mut group);
-        slices += 1;
+        shard.append_piece(&body, part.part_samples(), &mut position, bounds, &mut group);
+        pieces += 1;
     }
-    assert!(slices > 20, "{slices} slices");
+    assert!(pieces > 20, "{pieces} pieces");
     assert!(logged(&mut group) == own);
 }
 

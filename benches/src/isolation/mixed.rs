@@ -13,6 +13,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use silverback_load::figures::Quantiles;
 use silverback_load::random::SplitMix;
+use silverback_load::replay::pin::pin_to_any;
+use silverback_runtime::cpus::affinity_mask;
 use silverback_runtime::{
     BoundAddress, Executor, Listener, Options, RunError, Shutdown, Slicer, Stream, run, spawn,
     spawn_background, thread_cpu_time,
@@ -41,7 +43,7 @@ pub struct MixedOptions {
     /// How long it runs
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// The executor's CPU; the connections' other ends run wherever the process may
+    /// The executor's CPU; the connections' other ends run on the others, where there are any
     #[arg(long, default_value_t = 0)]
     pub cpu: usize,
 }
@@ -220,7 +222,8 @@ pub(super) fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result
         for (stream, number) in streams.into_iter().zip(0..) {
             let gaps = Gaps { random: SplitMix::new(SEED, number), mean_s: mean_gap_s };
             let builder = thread::Builder::new().stack_size(CLIENT_STACK_BYTES);
-            threads.push(builder.spawn_scoped(scope, move || ask(stream, gaps, began, end))?);
+            let ask = move || keep_off(options.cpu).and_then(|()| ask(stream, gaps, began, end));
+            threads.push(builder.spawn_scoped(scope, ask)?);
         }
         let mut all = Histogram::new(3).expect("three digits are allowed");
         for thread in threads {
@@ -229,6 +232,12 @@ pub(super) fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result
         }
         Ok(all)
     })
+}
+
+/// Keeps this thread off the CPU that serves, where there is another.
+fn keep_off(cpu: usize) -> io::Result<()> {
+    let others: Vec<usize> = affinity_mask()?.into_iter().filter(|other| *other != cpu).collect();
+    if others.is_empty() { Ok(()) } else { pin_to_any(&others) }
 }
 
 /// The executor may not listen yet.

@@ -206,6 +206,11 @@ fn histogram(n: u64) -> Histogram {
     }
 }
 
+/// The begin of a minute that is over: no chunk ends within it, as one does every two hours.
+fn a_full_minute_ago() -> i64 {
+    (now_ms() / 60_000 - 1) * 60_000
+}
+
 /// A chunk of so many histograms, one each second from a time on.
 fn histogram_chunk(begins: i64, histograms: u64) -> WrittenChunk {
     let samples = (0..histograms).map(|n| (begins + n as i64 * 1000, n as f64)).collect();
@@ -226,7 +231,7 @@ fn bytes_of(chunk: &WrittenChunk) -> Option<Vec<u8>> {
 #[test]
 fn a_block_s_histograms_are_imported_bit_for_bit_beside_floats() {
     let (node, dir) = (Node::start(2), tempfile::tempdir().unwrap());
-    let begins = now_ms() - 60_000;
+    let begins = a_full_minute_ago();
     let floats = WrittenChunk { encoding: 1, samples: vec![(begins, 0.5), (begins + 1000, 1.5)] };
     let series = [
         WrittenSeries { labels: vec![("__name__", "f")], chunks: vec![floats] },
@@ -253,7 +258,7 @@ fn a_block_s_histograms_are_imported_bit_for_bit_beside_floats() {
 #[test]
 fn a_damaged_chunk_of_histograms_and_one_of_an_unread_encoding_cost_themselves_alone() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
-    let begins = now_ms() - 60_000;
+    let begins = a_full_minute_ago();
     let chunks = vec![histogram_chunk(begins, 20), histogram_chunk(begins + 30_000, 10)];
     let unread = WrittenChunk { encoding: 6, samples: vec![(begins, 1.0)] };
     let series = [

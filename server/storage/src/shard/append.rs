@@ -166,34 +166,38 @@ impl Shard {
         let mut outcome = PartOutcome::default();
         let (began, mut ahead) = (*position, Ahead::default());
         let series = &series[began.series..];
+        let series = &series[..series.len().min(PIECE_WORK / SERIES_WORK)];
         let (mut rest, mut of_next) = (&samples[began.samples..], began.of_next);
+        let enough = rest.len().saturating_sub(PIECE_WORK);
         let (mut whole, mut in_order) = (series.len(), 0);
         self.store.begin_piece();
         for step in 0..series.len() + SLOT_AHEAD {
             self.look_ahead(series, step, &mut ahead);
             let Some(at) = step.checked_sub(SLOT_AHEAD) else { continue };
             let (entry, candidate) = (&series[at], ahead.at(at));
-            let own = &rest[..entry.samples as usize - of_next];
+            let (own, after) = rest.split_at(entry.samples as usize - of_next);
             starts.begin(samples.len() - rest.len());
-            let mut taken =
-                self.append_in_order(of_part.bounds, entry, candidate, (own, &mut *starts), journal);
+            let taken = self.append_in_order(of_part.bounds, entry, candidate, (own, &mut *starts), journal);
             in_order += taken;
             if taken < own.len() {
-                let work = (at * SERIES_WORK + samples.len() - began.samples - rest.len()).min(PIECE_WORK);
-                let rest_of_it = (own, taken, PIECE_WORK - work, &mut *starts);
-                taken = self.append_rest(of_part, entry, candidate, rest_of_it, journal, &mut outcome);
+                let work = at * SERIES_WORK + samples.len() - began.samples - rest.len();
+                let rest_of_it = (own, taken, PIECE_WORK.saturating_sub(work), &mut *starts);
+                let taken = self.append_rest(of_part, entry, candidate, rest_of_it, journal, &mut outcome);
+                let is_whole = taken == own.len();
+                if !is_whole || work + taken + self.store.extra_work() >= PIECE_WORK {
+                    (whole, of_next) = if is_whole { (at + 1, 0) } else { (at, of_next + taken) };
+                    rest = &rest[taken..];
+                    break;
+                }
             } else if let Some(series) = candidate
                 && taken > 0
             {
                 // It took all of them: its line has their id.
                 outcome.tell_ref(entry, Some(series));
             }
-            rest = &rest[taken..];
-            let is_whole = taken == own.len();
-            of_next = if is_whole { 0 } else { of_next + taken };
-            let work = (at + 1) * SERIES_WORK + samples.len() - began.samples - rest.len();
-            if work + self.store.extra_work() >= PIECE_WORK || !is_whole {
-                whole = at + usize::from(is_whole);
+            (rest, of_next) = (after, 0);
+            if rest.len() < enough {
+                whole = at + 1;
                 break;
             }
         }

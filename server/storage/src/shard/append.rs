@@ -1,17 +1,15 @@
 //! The way of a part into the shard: find or make each series, take its samples in, count.
 
-use std::borrow::Cow;
-
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{
     CachedRef, ExemplarOutcome, LabelSpan, PartSamples, PartSeries, RefUpdates, Refusals, WriteBody,
 };
 use crate::shard::Shard;
-use crate::shard::refusal_words::{Seen, numbers};
+use crate::shard::refusal_words::{Seen, job_of, labels_text, numbers};
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
 use crate::wal::Journal;
-use silverback_model::{CellId, Labels, RefusedReason, Sample, SeriesId};
+use silverback_model::{CellId, RefusedReason, Sample, SeriesId};
 
 /// How many series ahead the table's slot is brought near, then the series' line, and then the end
 /// of its open chunk: far enough that memory answers in time, near enough that it is still there
@@ -44,9 +42,6 @@ const TEXT_WORK: usize = 64;
 /// looked for.
 const REFUSED_WORK: usize = 8;
 const REASON_WORK: usize = 64;
-
-/// Bytes of labels after which a series in words ends: no more are shown.
-const WORDS_BYTES: usize = 1024;
 
 /// What the entries of a part have in common.
 #[derive(Debug, Clone, Copy)]
@@ -577,28 +572,4 @@ impl PartOutcome {
             (Some(_), None) => {}
         }
     }
-}
-
-/// The value of the label `job`; empty where there is none.
-fn job_of(body: &WriteBody, span: LabelSpan) -> Cow<'_, str> {
-    let mut job = Cow::Borrowed("");
-    body.for_each_label_as_it_came(span, |name, value| {
-        if name == b"job" {
-            job = String::from_utf8_lossy(value);
-        }
-    });
-    job
-}
-
-/// A series in words, for the sender of a refused sample: what is too long to be shown is left out.
-fn labels_text(body: &WriteBody, span: LabelSpan) -> String {
-    let (mut labels, mut bytes) = (Labels::default(), 0);
-    body.for_each_label(span, |name, value| {
-        if bytes >= WORDS_BYTES {
-            return;
-        }
-        bytes += name.len() + value.len();
-        labels.0.push((String::from_utf8_lossy(name).into(), String::from_utf8_lossy(value).into()));
-    });
-    labels.to_string()
 }

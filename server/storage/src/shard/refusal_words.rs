@@ -1,11 +1,17 @@
-//! The numbers that a refused sample went by, in words: its own time and what it was held against. Made
-//! for the first sample of a job and a reason alone.
+//! A refused sample in words: its series, its job, and the numbers that it went by, its own time and what it was held
+//! against. All but the job is made for the first sample of a job and a reason alone.
+
+use std::borrow::Cow;
 
 use silverback_model::utc::format_rfc3339;
 
+use crate::message::{LabelSpan, WriteBody};
 use crate::shard::append::TimeBounds;
 use silverback_model::limits::FUTURE_MS_MAX;
-use silverback_model::{RefusedReason, Sample};
+use silverback_model::{Labels, RefusedReason, Sample};
+
+/// Bytes of labels after which a series in words ends: no more are shown.
+const WORDS_BYTES: usize = 1024;
 
 /// What the shard knows of a refused sample.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +82,30 @@ fn unit(Seen { sample, bounds, .. }: &Seen) -> &'static str {
         at if is_now(at / 1_000_000) => "; these are nanoseconds, not milliseconds",
         _ => "",
     }
+}
+
+/// The value of the label `job`; empty where there is none.
+pub(super) fn job_of(body: &WriteBody, span: LabelSpan) -> Cow<'_, str> {
+    let mut job = Cow::Borrowed("");
+    body.for_each_label_as_it_came(span, |name, value| {
+        if name == b"job" {
+            job = String::from_utf8_lossy(value);
+        }
+    });
+    job
+}
+
+/// A series, for the sender of a refused sample: what is too long to be shown is left out.
+pub(super) fn labels_text(body: &WriteBody, span: LabelSpan) -> String {
+    let (mut labels, mut bytes) = (Labels::default(), 0);
+    body.for_each_label(span, |name, value| {
+        if bytes >= WORDS_BYTES {
+            return;
+        }
+        bytes += name.len() + value.len();
+        labels.0.push((String::from_utf8_lossy(name).into(), String::from_utf8_lossy(value).into()));
+    });
+    labels.to_string()
 }
 
 #[cfg(test)]

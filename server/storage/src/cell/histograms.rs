@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use crate::cell::beside::RefSet;
 use crate::cell::heap::{heap_bytes, vec_bytes};
-use crate::cell::series::{AppendError, Appended, LabelRef, Retained, Series, SeriesHistory, SeriesStore};
+use crate::cell::series::{AppendError, Appended, LabelRef, Series, SeriesHistory, SeriesStore};
 use crate::wal::record::{LoggedHistogramChunks, OpenHistogramBytes, SealedHistogramBytes};
 use silverback_model::gorilla::OpenXor;
 use silverback_model::histogram::{
@@ -324,13 +324,11 @@ impl SeriesStore {
     }
 
     /// Drops chunks of histograms that lie wholly before `horizon_ms`, and all where the newest does.
-    pub(super) fn drop_histograms_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
-        let Some((oldest_ms, newest_ms)) = self.histogram_times(at) else { return Retained::Expired };
+    pub(super) fn drop_histograms_before(&mut self, at: SeriesRef, horizon_ms: i64) {
+        let Some((oldest_ms, newest_ms)) = self.histogram_times(at) else { return };
         if newest_ms < horizon_ms {
             self.set_histograms(at, None);
-            return Retained::Expired;
-        }
-        if oldest_ms < horizon_ms
+        } else if oldest_ms < horizon_ms
             && let Some(own) = &mut self.histories.get_mut(at.0).histograms
         {
             self.histogram_lookup.forget(at);
@@ -340,7 +338,6 @@ impl SeriesStore {
             own.sealed.shrink_to_fit();
             self.histogram_bytes += own.bytes();
         }
-        Retained::Kept
     }
 }
 

@@ -434,14 +434,19 @@ impl SeriesStore {
         }
     }
 
-    /// Drops sealed chunks that lie wholly before `horizon_ms`. Late samples are in chunks then, too.
+    /// Drops sealed chunks that lie wholly before `horizon_ms`. Late samples are in chunks then, too. A series that has
+    /// nothing else keeps them: who removes it tells the log.
     pub(crate) fn drop_before(&mut self, at: SeriesRef, horizon_ms: i64) -> Retained {
-        let histograms = self.drop_histograms_before(at, horizon_ms);
-        if self.newest(at).timestamp_ms < horizon_ms {
-            if histograms == Retained::Kept && self.has_samples(at) {
+        let has_floats = self.newest(at).timestamp_ms >= horizon_ms;
+        if !has_floats && self.histogram_times(at).is_none_or(|(_, newest_ms)| newest_ms < horizon_ms) {
+            return Retained::Expired;
+        }
+        self.drop_histograms_before(at, horizon_ms);
+        if !has_floats {
+            if self.has_samples(at) {
                 self.replace(at, Vec::new(), &[]).expect("there is no chunk that could be a bad one");
             }
-            return histograms;
+            return Retained::Kept;
         }
         self.fold_late(at);
         let expired = self.sealed(at).partition_point(|c| c.max_timestamp_ms() < horizon_ms);

@@ -251,16 +251,14 @@ impl Shard {
             Some(without) => without.rest.open().is_some(),
             None => self.store.has_histograms(series),
         };
-        // Also where it has had none for a while: retention takes the last ones of a series that moves, and leaves it, and
-        // the log would bring them back.
+        if samples == Without::AsBefore && histograms.is_none() {
+            return Went::Not;
+        }
         if !has_samples && !has_histograms {
             let samples = self.store.samples(series);
             self.remove_series(series, journal);
             self.counters.series_deleted += 1;
             return Went::Whole { samples };
-        }
-        if samples == Without::AsBefore && histograms.is_none() {
-            return Went::Not;
         }
         let (mut gone, mut left_bytes) = (0, 0);
         if let Some(HistogramsWithout { gone: histograms, rest }) = histograms {

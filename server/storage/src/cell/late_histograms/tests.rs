@@ -223,6 +223,8 @@ fn late_ones_go_by_retention_and_deletion_as_others_do() {
     series.expect.retain(|at, _| *at >= oldest_ms);
     series.check();
     assert_eq!(series.store.drop_before(series.at, 6 * HOUR_MS + 1), Retained::Expired);
+    series.check();
+    series.store.remove(series.at);
     assert_eq!(series.store.histogram_bytes, 0);
 }
 

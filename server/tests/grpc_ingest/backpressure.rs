@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
+use silverback_test_support::http::Answer;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
@@ -55,8 +56,8 @@ enum Reads {
 }
 
 /// A metric's sum over the shards.
-pub fn told(node: &Node, name: &str) -> f64 {
-    let metrics = node.get("/metrics").text();
+pub fn told(metrics: &Answer, name: &str) -> f64 {
+    let metrics = metrics.text();
     let of = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with('{');
     metrics.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
 }
@@ -67,12 +68,12 @@ async fn check(streams: usize, reads: Reads) -> (u64, f64) {
     let (until, sent) = (Instant::now() + duration(), Arc::new(AtomicU64::new(0)));
     let mut floods = tokio::task::JoinSet::new();
     for number in 0..streams {
-        let channel = connect(&node).await;
+        let channel = connect(node.address).await;
         floods.spawn(flood(channel, format!("s{number}"), reads, until, Arc::clone(&sent)));
     }
     let mut in_flight_max = 0f64;
     while Instant::now() < until {
-        in_flight_max = in_flight_max.max(told(&node, "silverback_write_in_flight_bytes"));
+        in_flight_max = in_flight_max.max(told(&node.get("/metrics"), "silverback_write_in_flight_bytes"));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     floods.join_all().await;

@@ -12,7 +12,7 @@ use crate::client::{OpenStream, batch, connect, message, now_ms, series, stored}
 /// Sends messages on a stream of its own and checks its status, between two batches of a neighbour.
 async fn check(messages: Vec<v1::StreamRequest>, code: Code, words: &[&str]) {
     let node = Node::start(2);
-    let channel = connect(&node).await;
+    let channel = connect(node.address).await;
     let mut neighbour = OpenStream::open(&channel).await;
     let now = now_ms();
     neighbour.send(message(vec![series(0, "neighbour")], Some(batch(1, &[(0, now, 1.0)])))).await;
@@ -43,7 +43,7 @@ async fn an_undefined_ref_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ref_from_before_a_reconnect_is_undefined() {
     let node = Node::start(1);
-    let channel = connect(&node).await;
+    let channel = connect(node.address).await;
     let mut first = OpenStream::open(&channel).await;
     first.send(message(defined(), Some(batch(1, &[(0, now_ms(), 1.0)])))).await;
     first.until(1).await;
@@ -102,7 +102,7 @@ async fn a_stream_that_goes_silent_is_told() {
     // Far longer than a loaded machine keeps the busy one from its next message.
     let idle_timeout = std::time::Duration::from_secs(3);
     let node = Node::start_with(1, |config| config.stream_idle_timeout = idle_timeout);
-    let channel = connect(&node).await;
+    let channel = connect(node.address).await;
     let mut silent = OpenStream::open(&channel).await;
     let mut busy = OpenStream::open(&channel).await;
     busy.send(message(vec![series(0, "busy")], None)).await;
@@ -120,14 +120,14 @@ async fn a_stream_that_goes_silent_is_told() {
 async fn a_client_that_vanishes_leaves_nothing_behind() {
     let node = Node::start(2);
     for _ in 0..20 {
-        let channel = connect(&node).await;
+        let channel = connect(node.address).await;
         let stream = OpenStream::open(&channel).await;
         let now = now_ms();
         let samples: Vec<_> = (0..5000).map(|i| (i % 50, now + i64::from(i / 50), 1.0)).collect();
         let defined = (0..50).map(|s| series(s, &format!("s{s}"))).collect();
         stream.send(message(defined, Some(batch(1, &samples)))).await;
     }
-    let told = |name: &str| told(&node, name);
+    let told = |name: &str| told(&node.get("/metrics"), name);
     let began = std::time::Instant::now();
     while told("silverback_grpc_streams") > 0.0 || told("silverback_write_in_flight_bytes") > 0.0 {
         assert!(began.elapsed().as_secs() < 10, "open streams: {}", told("silverback_grpc_streams"));

@@ -1,5 +1,7 @@
 //! A client that sends what it is told to, right or wrong.
 
+use std::net::SocketAddr;
+
 use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
@@ -16,8 +18,8 @@ pub fn now_ms() -> i64 {
 }
 
 /// A connection.
-pub async fn connect(node: &Node) -> Channel {
-    Endpoint::from_shared(format!("http://{}", node.address)).unwrap().connect().await.unwrap()
+pub async fn connect(address: SocketAddr) -> Channel {
+    Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
 /// A definition of `name{job="a"}`.

@@ -13,7 +13,7 @@ use crate::client::connect;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_past_its_deadline_ends() {
     let node = Node::start(1);
-    let mut client = IngestClient::new(connect(&node).await);
+    let mut client = IngestClient::new(connect(node.address).await);
     let (_open, requests) = tokio::sync::mpsc::channel::<v1::StreamRequest>(1);
     let mut request = tonic::Request::new(ReceiverStream::new(requests));
     // Written by hand: the client's own timer is not what is tested.
@@ -28,7 +28,7 @@ async fn a_stream_past_its_deadline_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_that_is_no_time_is_told() {
     let node = Node::start(1);
-    let mut client = IngestClient::new(connect(&node).await);
+    let mut client = IngestClient::new(connect(node.address).await);
     let mut request = tonic::Request::new(v1::WriteRequest::default());
     request.metadata_mut().insert("grpc-timeout", "soon".parse().unwrap());
     let status = client.write(request).await.unwrap_err();

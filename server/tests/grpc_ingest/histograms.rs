@@ -57,7 +57,7 @@ async fn histograms(node: &Node, name: &str) -> Vec<(i64, Histogram)> {
         range: Some(v1::TimeRange { min_ms: i64::MIN, max_ms: i64::MAX }),
         encoding: 0,
     };
-    let mut responses = QueryClient::new(connect(node).await).select(request).await.unwrap().into_inner();
+    let mut responses = QueryClient::new(connect(node.address).await).select(request).await.unwrap().into_inner();
     let mut selected = Vec::new();
     while let Some(response) = responses.message().await.unwrap() {
         let of_series = response.series.iter().flat_map(|series| &series.histograms);
@@ -88,7 +88,7 @@ async fn floats_and_histograms_come_interleaved_and_again() {
     let of_kind = |takes: fn(i64) -> bool| (0..BATCHES).filter(|i| takes(*i)).collect::<Vec<_>>();
     let (with_floats, with_histograms) = (of_kind(|i| i % 3 != 1), of_kind(|i| i % 3 != 2));
     for _time in 0..2 {
-        let mut stream = OpenStream::open(&connect(&node).await).await;
+        let mut stream = OpenStream::open(&connect(node.address).await).await;
         assert!(stream.terms.native_histograms);
         stream.send(message(defined(), None)).await;
         for i in 0..BATCHES {
@@ -139,7 +139,7 @@ async fn each_bad_histogram_is_refused_by_its_reason_between_good_samples() {
         (made(|h| h.positive.words = vec![0; HISTOGRAM_BUCKETS_MAX + 1]), HistogramTooLarge),
     ];
     let nameless = v1::SeriesDefinition { labels: vec![], r#ref: 7 };
-    let mut stream = OpenStream::open(&connect(&node).await).await;
+    let mut stream = OpenStream::open(&connect(node.address).await).await;
     stream.send(message(vec![series(0, "a"), series(1, "b"), nameless], None)).await;
     stream.send(message(vec![], Some(both(1, &[], &[(1, histogram(now, &valid(1)))])))).await;
     assert_eq!(stream.until(1).await.samples_written, 1);
@@ -183,7 +183,7 @@ async fn one_message_may_have_histograms_alone() {
         series: vec![series(0, "alone")],
         batch: Some(both(0, &[], &[(0, histogram(now, &valid(1))), (0, b"\x08".to_vec())])),
     };
-    let mut client = IngestClient::new(connect(&node).await);
+    let mut client = IngestClient::new(connect(node.address).await);
     let answer = client.write(request).await.unwrap().into_inner();
     assert_eq!(answer.samples_written, 1);
     let told: Vec<_> = answer.refusals.iter().map(|r| (r.r#ref, r.reason(), r.samples)).collect();
@@ -210,7 +210,7 @@ async fn what_is_no_batch_stores_nothing() {
         (both(1, &[float], &[(0, good.clone()), (3, good)]), "native histogram 1 of the batch has the ref 3"),
         (both(1, &[float], &many), "more than 16384 native histograms"),
     ] {
-        let stream = OpenStream::open(&connect(&node).await).await;
+        let stream = OpenStream::open(&connect(node.address).await).await;
         stream.send(message(vec![series(0, "bad")], Some(bad))).await;
         let status = stream.finish().await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");

@@ -85,8 +85,8 @@ async fn nothing_is_lost_doubled_or_refused_while_cells_move() {
     let node = Node::start_with(2, |config| config.admin_api = AdminAccess::Full);
     let begin_ms = now_ms() - BATCHES;
     let is_over = Arc::<AtomicBool>::default();
-    let mover = tokio::spawn(keep_moving(connect(&node).await, Arc::clone(&is_over)));
-    let stream = tokio::spawn(stream_batches(connect(&node).await, begin_ms));
+    let mover = tokio::spawn(keep_moving(connect(node.address).await, Arc::clone(&is_over)));
+    let stream = tokio::spawn(stream_batches(connect(node.address).await, begin_ms));
     std::thread::scope(|scope| {
         let requests = scope.spawn(|| write_requests(&node, begin_ms));
         for number in (0..WRITTEN).cycle() {
@@ -101,7 +101,7 @@ async fn nothing_is_lost_doubled_or_refused_while_cells_move() {
     is_over.store(true, Ordering::Relaxed);
     let moves = mover.await.unwrap();
     assert!(moves > 50, "{moves} moves");
-    let refs = told(&node, "silverback_grpc_stream_refs_total");
+    let refs = told(&node.get("/metrics"), "silverback_grpc_stream_refs_total");
     assert!(refs > f64::from(SERIES), "{refs} refs: the stream is told of moves, too");
     for s in 0..SERIES {
         let expect: Vec<_> = (0..BATCHES).map(|i| (begin_ms + i, value(s.into(), i))).collect();

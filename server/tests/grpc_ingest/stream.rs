@@ -14,7 +14,7 @@ async fn batches_are_acknowledged_in_order_and_read_back() {
     const BATCHES: i64 = 200;
 
     let node = Node::start(2);
-    let mut stream = OpenStream::open(&connect(&node).await).await;
+    let mut stream = OpenStream::open(&connect(node.address).await).await;
     let begin = now_ms() - BATCHES;
     for i in 0..BATCHES {
         // Some of the series are defined as late as they are needed.
@@ -39,7 +39,7 @@ async fn a_stream_is_told_once_where_each_of_its_series_is() {
     const SERIES: u32 = 300;
 
     let node = Node::start(2);
-    let mut stream = OpenStream::open(&connect(&node).await).await;
+    let mut stream = OpenStream::open(&connect(node.address).await).await;
     let begin = now_ms() - 10;
     for i in 0..5 {
         let defined = (0..SERIES).filter(|_| i == 0).map(|s| series(s, &format!("s{s}"))).collect();
@@ -50,7 +50,7 @@ async fn a_stream_is_told_once_where_each_of_its_series_is() {
         stream.until(i as u64 + 1).await;
     }
     // Of the first batch both entries of a series.
-    assert_eq!(told(&node, "silverback_grpc_stream_refs_total"), f64::from(2 * SERIES));
+    assert_eq!(told(&node.get("/metrics"), "silverback_grpc_stream_refs_total"), f64::from(2 * SERIES));
     assert_eq!(stored(&node, "s7").len(), 10);
 }
 
@@ -60,7 +60,7 @@ async fn the_terms_tell_what_an_acknowledgement_means() {
         [(AckMode::Durable, v1::Durability::Disk), (AckMode::Memory, v1::Durability::Memory)]
     {
         let node = Node::start_with(1, |config| config.ack = ack);
-        let stream = OpenStream::open(&connect(&node).await).await;
+        let stream = OpenStream::open(&connect(node.address).await).await;
         assert_eq!(stream.terms.durability(), durability);
         let terms = stream.terms;
         assert!(terms.batches_in_flight_max > 0 && terms.batch_samples_max > 0 && terms.refs_max > 0);
@@ -71,7 +71,7 @@ async fn the_terms_tell_what_an_acknowledgement_means() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_come_with_their_batch_and_the_stream_goes_on() {
     let node = Node::start(2);
-    let mut stream = OpenStream::open(&connect(&node).await).await;
+    let mut stream = OpenStream::open(&connect(node.address).await).await;
     let now = now_ms();
     let twice = v1::SeriesDefinition { r#ref: 1, ..series(1, "b") };
     let twice = v1::SeriesDefinition { labels: [twice.labels.clone(), twice.labels].concat(), r#ref: 1 };
@@ -94,7 +94,7 @@ async fn refusals_come_with_their_batch_and_the_stream_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_under_way_at_the_client_s_end_is_acknowledged() {
     let node = Node::start(2);
-    let stream = OpenStream::open(&connect(&node).await).await;
+    let stream = OpenStream::open(&connect(node.address).await).await;
     let now = now_ms();
     stream.send(message(vec![series(0, "a")], Some(batch(1, &[(0, now, 1.0)])))).await;
     stream.send(message(vec![], Some(batch(2, &[(0, now + 1, 1.0)])))).await;
@@ -105,7 +105,7 @@ async fn what_is_under_way_at_the_client_s_end_is_acknowledged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_node_acknowledges_what_it_has_and_says_so() {
     let node = Node::start(1);
-    let mut stream = OpenStream::open(&connect(&node).await).await;
+    let mut stream = OpenStream::open(&connect(node.address).await).await;
     stream.send(message(vec![series(0, "a")], Some(batch(1, &[(0, now_ms(), 1.0)])))).await;
     stream.until(1).await;
     node.request_shutdown();

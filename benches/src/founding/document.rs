@@ -1,5 +1,5 @@
-//! Puts what was measured where the document has a place for it: between a pair of comments for each
-//! comparison. It knows nothing of the words around them.
+//! The document of the comparisons: what was measured goes to its sections there, plots beside it. It knows nothing of
+//! the words around them.
 
 use std::fs;
 use std::io;
@@ -8,9 +8,10 @@ use std::process::Command;
 
 use silverback_load::machine::Machine;
 
-/// The document, below the documents' directory.
-const DOCUMENT: &str = "why-thread-per-core.md";
-/// The plots' directory, below the same.
+use crate::report::commit::{Code, FOUNDING_DOCUMENT};
+use crate::report::document::{self, DocumentError as SectionError};
+
+/// The plots' directory, below the documents'.
 const PLOTS: &str = "plots";
 
 /// One comparison, as it is written down.
@@ -37,48 +38,56 @@ pub enum DocumentError {
         /// What the system says.
         error: io::Error,
     },
-    /// The document has no place for it.
-    #[error("the document has no lines `{}` and `{}`", begin(.0), end(.0))]
-    NoPlace(&'static str),
+    /// A section.
+    #[error("{path}: {error}")]
+    Section {
+        /// In which file.
+        path: PathBuf,
+        /// That it has no place, or where comments are out of place.
+        error: SectionError,
+    },
 }
 
-fn begin(name: &str) -> String {
-    format!("<!-- measured: {name} -->")
+/// Fails where the document in this directory has no place for one of these comparisons.
+pub fn check<'a>(docs: &Path, names: impl IntoIterator<Item = &'a str>) -> Result<(), DocumentError> {
+    let path = docs.join(FOUNDING_DOCUMENT);
+    let error = |error| DocumentError::Section { path: path.clone(), error };
+    let text = fs::read_to_string(&path).map_err(|error| DocumentError::Io { path: path.clone(), error })?;
+    let places = document::names(&text).map_err(error)?;
+    match names.into_iter().find(|name| !places.iter().any(|place| place == name)) {
+        None => Ok(()),
+        Some(name) => Err(error(SectionError::NoPlace(name.to_owned()))),
+    }
 }
 
-fn end(name: &str) -> String {
-    format!("<!-- end of {name} -->")
-}
-
-/// Writes tables into the document and plots beside it.
-pub fn write(docs: &Path, sections: &[Section]) -> Result<(), DocumentError> {
+/// Writes tables into the document, as figures of this code, and plots beside it.
+pub fn write(docs: &Path, sections: &[Section], code: &Code) -> Result<(), DocumentError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| DocumentError::Io { path, error }
     };
-    let document = docs.join(DOCUMENT);
-    let mut text = fs::read_to_string(&document).map_err(failed(&document))?;
-    for section in sections {
-        text = replaced(&text, section)?;
-    }
+    check(docs, sections.iter().map(|section| section.name))?;
+    let path = docs.join(FOUNDING_DOCUMENT);
+    let text = fs::read_to_string(&path).map_err(failed(&path))?;
+    let generated: Vec<_> = sections.iter().map(Section::generated).collect();
+    let text = document::spliced(&text, &generated, code)
+        .map_err(|error| DocumentError::Section { path: path.clone(), error })?;
     let plots = docs.join(PLOTS);
     fs::create_dir_all(&plots).map_err(failed(&plots))?;
     for section in sections {
         let plot = plots.join(format!("{}.svg", section.name));
         fs::write(&plot, &section.svg).map_err(failed(&plot))?;
     }
-    fs::write(&document, text).map_err(failed(&document))
+    fs::write(&path, text).map_err(failed(&path))
 }
 
-/// The text with one section's place filled anew.
-fn replaced(text: &str, section: &Section) -> Result<String, DocumentError> {
-    let Section { name, preamble, table, .. } = section;
-    let (begin, end) = (begin(name), end(name));
-    let no_place = || DocumentError::NoPlace(section.name);
-    let (before, rest) = text.split_once(&begin).ok_or_else(no_place)?;
-    let (_, after) = rest.split_once(&end).ok_or_else(no_place)?;
-    let plot = format!("![{name}]({PLOTS}/{name}.svg)");
-    Ok(format!("{before}{begin}\n\n{preamble}\n\n{table}\n{plot}\n\n{end}{after}"))
+impl Section {
+    /// In the document's own form.
+    fn generated(&self) -> document::Section {
+        let Self { name, preamble, table, .. } = self;
+        let body = format!("{preamble}\n\n{table}\n![{name}]({PLOTS}/{name}.svg)");
+        document::Section { name: (*name).to_owned(), body }
+    }
 }
 
 /// Where and of what it was measured: a figure without it says little.
@@ -107,29 +116,36 @@ fn commit() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use silverback_test_support::Scratch;
+
     use super::*;
 
     fn section(name: &'static str) -> Section {
-        Section { name, preamble: "here".into(), table: "| 1 |\n".into(), svg: String::new() }
+        Section { name, preamble: "here".into(), table: "| 1 |\n".into(), svg: "<svg/>".into() }
     }
 
     #[test]
-    fn a_section_takes_the_place_of_the_former_one() {
-        let text = "a\n<!-- measured: x -->\nold\n<!-- end of x -->\nb\n";
-        let once = replaced(text, &section("x")).expect("a place");
+    fn a_comparison_is_written_as_of_the_code_and_nothing_where_one_has_no_place() {
+        let docs = Scratch::new();
+        let document = docs.join(FOUNDING_DOCUMENT);
+        fs::write(&document, "a\n<!-- report:begin x -->\nold\n<!-- report:end x -->\nb\n").unwrap();
+        let code = Code { commit: "abc".to_owned(), hash: "1".to_owned(), changed: Vec::new() };
+        let error = write(docs.path(), &[section("x"), section("y")], &code).unwrap_err().to_string();
+        assert!(error.contains("report:begin y") && error.contains(FOUNDING_DOCUMENT), "{error}");
+        assert!(fs::read_to_string(&document).unwrap().contains("old"));
+        write(docs.path(), &[section("x")], &code).unwrap();
         assert_eq!(
-            once,
-            "a\n<!-- measured: x -->\n\nhere\n\n| 1 |\n\n![x](plots/x.svg)\n\n<!-- end of x -->\nb\n"
+            fs::read_to_string(&document).unwrap(),
+            "a\n<!-- report:begin x -->\n<!-- report:measured commit=abc code=1 -->\n\nhere\n\n| 1 |\n\n\
+             ![x](plots/x.svg)\n\n<!-- report:end x -->\nb\n"
         );
-        assert_eq!(replaced(&once, &section("x")).expect("a place"), once);
+        assert_eq!(fs::read_to_string(docs.join("plots/x.svg")).unwrap(), "<svg/>");
     }
 
     #[test]
     fn the_document_has_a_place_for_every_comparison() {
-        let text = include_str!("../../../docs/why-thread-per-core.md");
-        for comparison in super::super::all(super::super::Size::Small, 2) {
-            let section = section(comparison.name);
-            assert!(replaced(text, &section).is_ok(), "none for {}", comparison.name);
-        }
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let all = super::super::all(super::super::Size::Small, 2);
+        check(&docs, all.iter().map(|comparison| comparison.name)).unwrap();
     }
 }

@@ -7,18 +7,11 @@ use std::process::Command;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What a figure depends on: code that runs in the node or the contender, what sends to them, the client for gRPC
-/// among it, and what makes figures of that. Not tests, not documents.
-const PATHS: [&str; 8] = [
-    "server",
-    "proto",
-    "client",
-    "benches/load",
-    "benches/src/contender",
-    "benches/src/report",
-    "Cargo.toml",
-    "Cargo.lock",
-];
+/// What every figure depends on: code that runs in the node and what sends to it, the client for gRPC among it. Not
+/// tests, not documents.
+const PATHS: [&str; 6] = ["server", "proto", "client", "benches/load", "Cargo.toml", "Cargo.lock"];
+/// The document of the founding comparisons.
+pub const FOUNDING_DOCUMENT: &str = "why-thread-per-core.md";
 /// Of those directories, only what lies below one of these or is one of these.
 const PARTS: [&str; 3] = ["/src/", "proto/proto/", "Cargo."];
 /// In them, but no code of the node.
@@ -31,6 +24,34 @@ const NOT_PARTS: [&str; 7] = [
     "_tests.rs",
     ".md",
 ];
+
+/// Whose figures: what makes them is code that they depend on, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figures {
+    /// Those of the node beside its peers.
+    Report,
+    /// Those of the founding comparisons.
+    Founding,
+}
+
+impl Figures {
+    /// Those that stand in a document.
+    pub fn of_document(path: &Path) -> Self {
+        if path.file_name().is_some_and(|name| name == FOUNDING_DOCUMENT) {
+            Self::Founding
+        } else {
+            Self::Report
+        }
+    }
+
+    fn paths(self) -> Vec<&'static str> {
+        let makers: &[&str] = match self {
+            Self::Report => &["benches/src/contender", "benches/src/report"],
+            Self::Founding => &["benches/src/founding"],
+        };
+        [&PATHS, makers].concat()
+    }
+}
 
 /// The code as it is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +70,9 @@ pub enum CodeError {
     /// There is no git.
     #[error("git: {0}")]
     Io(#[from] io::Error),
+    /// A file of it differs from the commit.
+    #[error("{0} isn't committed: figures belong to a commit")]
+    NotCommitted(String),
     /// Somebody has worked on it in between.
     #[error("the code was {before} before it was measured and is {now} now: the figures are of neither")]
     Another {
@@ -68,19 +92,29 @@ pub enum CodeError {
 }
 
 impl Code {
-    /// Of the tree that `directory` lies in.
-    pub fn look(directory: &Path) -> Result<Self, CodeError> {
+    /// Of the tree that `directory` lies in, as far as these figures depend on it.
+    pub fn look(directory: &Path, figures: Figures) -> Result<Self, CodeError> {
+        let paths = figures.paths();
         let top = git(directory, &["rev-parse", "--show-toplevel"])?;
         let top = Path::new(top.trim());
         let commit = git(top, &["rev-parse", "--short", "HEAD"])?.trim().to_owned();
-        let files = git(top, &[&["ls-tree", "-r", "HEAD", "--"][..], &PATHS].concat())?;
-        let status = git(top, &[&["status", "--porcelain", "--"][..], &PATHS].concat())?;
+        let files = git(top, &[&["ls-tree", "-r", "HEAD", "--"][..], &paths].concat())?;
+        let status = git(top, &[&["status", "--porcelain", "--"][..], &paths].concat())?;
         let changed = status.lines().filter_map(|line| line.get(3..));
         Ok(Self {
             commit,
             hash: hash(&files),
             changed: changed.filter(|path| is_code(path)).map(str::to_owned).collect(),
         })
+    }
+
+    /// The same, of code that figures may be written down for.
+    pub fn committed(directory: &Path, figures: Figures) -> Result<Self, CodeError> {
+        let code = Self::look(directory, figures)?;
+        match code.changed.first() {
+            None => Ok(code),
+            Some(path) => Err(CodeError::NotCommitted(path.clone())),
+        }
     }
 
     /// Fails where it is another code `now`. A commit of documents or tests alone makes no other.
@@ -174,8 +208,20 @@ mod tests {
     }
 
     #[test]
+    fn figures_depend_on_what_makes_them_and_not_on_what_makes_others() {
+        let is_in = |figures: Figures, path: &str| figures.paths().contains(&path);
+        for (document, own, other) in [
+            ("docs/why-thread-per-core.md", "benches/src/founding", "benches/src/report"),
+            ("docs/performance.md", "benches/src/report", "benches/src/founding"),
+        ] {
+            let figures = Figures::of_document(Path::new(document));
+            assert!(is_in(figures, own) && is_in(figures, "server") && !is_in(figures, other), "{document}");
+        }
+    }
+
+    #[test]
     fn where_no_git_is_that_is_told() {
-        let error = Code::look(Path::new("/proc")).expect_err("no repository").to_string();
+        let error = Code::look(Path::new("/proc"), Figures::Report).expect_err("no repository").to_string();
         assert!(error.starts_with("git"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 use super::certificate::web_file;
-use super::commit::Code;
+use super::commit::{Code, Figures};
 
 /// A contestant, in the tables' order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -308,7 +308,7 @@ fn given(path: &Path, hint: &'static str) -> Result<PathBuf, NoProgram> {
 /// The commit of the checkout that a program lies in; nothing where it lies in none.
 fn commit_at(path: &Path) -> String {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Code::look(directory).map_or_else(|_no_checkout| String::new(), |code| code.to_string())
+    Code::look(directory, Figures::Report).map_or_else(|_no_checkout| String::new(), |code| code.to_string())
 }
 
 fn in_path(name: &str) -> Option<PathBuf> {

@@ -1,7 +1,7 @@
 //! `silverback-bench founding`: what a core that owns its data is worth beside threads that share, and what
 //! it costs. Exit code 1: a bound is missed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,6 +10,7 @@ use silverback_benches::founding::measure::measure;
 use silverback_benches::founding::results::{Comparison, Results};
 use silverback_benches::founding::{self, Job, OURS, Size, plot};
 use silverback_benches::rebalance::verdict::Kind;
+use silverback_benches::report::commit::{Code, Figures};
 use silverback_load::usage::raise_file_limit;
 use silverback_runtime::cpus::affinity_mask;
 
@@ -70,8 +71,16 @@ pub fn run(arguments: &FoundingArgs) -> Ended {
     let is_wanted = |comparison: &Comparison| {
         arguments.comparisons.is_empty() || arguments.comparisons.iter().any(|name| name == comparison.name)
     };
+    let comparisons: Vec<_> = founding::all(size, cores).into_iter().filter(is_wanted).collect();
+    let code = match &arguments.docs {
+        None => None,
+        Some(docs) => {
+            document::check(docs, comparisons.iter().map(|comparison| comparison.name))?;
+            Some(Code::committed(Path::new("."), Figures::Founding)?)
+        }
+    };
     let (mut sections, mut all_kept) = (Vec::new(), true);
-    for comparison in founding::all(size, cores).into_iter().filter(is_wanted) {
+    for comparison in comparisons {
         let results = measure(&comparison, rounds)?;
         let bounds = (comparison.judge)(&results);
         let mut section = section(&comparison, &results, cores, rounds);
@@ -82,8 +91,10 @@ pub fn run(arguments: &FoundingArgs) -> Ended {
         all_kept &= bounds.iter().all(|bound| bound.is_kept(care));
         sections.push(section);
     }
-    if let Some(docs) = &arguments.docs {
-        document::write(docs, &sections)?;
+    if let (Some(docs), Some(code)) = (&arguments.docs, code) {
+        // Once more: someone may have worked on the code meanwhile.
+        code.check_same(&Code::look(Path::new("."), Figures::Founding)?)?;
+        document::write(docs, &sections, &code)?;
     }
     Ok(if all_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

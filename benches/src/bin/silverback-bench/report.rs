@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use silverback_benches::founding::document::preamble;
-use silverback_benches::report::commit::Code;
+use silverback_benches::report::commit::{Code, Figures};
 use silverback_benches::report::document;
 use silverback_benches::report::kept::{self, Judged, KEPT_RUNS, Kept, KeptRatio};
 use silverback_benches::report::loads::{self, Load, SHORT, Size};
@@ -21,7 +21,7 @@ use silverback_load::usage::raise_file_limit;
 use crate::Ended;
 
 /// The documents that have generated sections.
-const DOCUMENTS: [&str; 2] = ["docs/performance.md", "README.md"];
+const DOCUMENTS: [&str; 3] = ["docs/performance.md", "README.md", "docs/why-thread-per-core.md"];
 /// Fewer rounds aren't written into a document.
 const WRITTEN_ROUNDS_MIN: usize = 3;
 
@@ -135,9 +135,9 @@ struct Marked {
 }
 
 fn marked(documents: Vec<PathBuf>) -> Result<Vec<Marked>, Box<dyn Error>> {
-    let code = Code::look(Path::new("."))?;
     let one = |path: PathBuf| {
         let text = read(&path)?;
+        let code = Code::look(Path::new("."), Figures::of_document(&path))?;
         let marked =
             document::marked(&text, &code).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Marked { path, text, marked })
@@ -245,10 +245,7 @@ fn check_written(arguments: &ReportArgs, rounds: usize) -> Result<Code, Box<dyn 
     if !arguments.sides.is_empty() {
         return Err("a document takes every side that is here: leave out --sides or --out".into());
     }
-    let code = Code::look(Path::new("."))?;
-    if let Some(path) = code.changed.first() {
-        return Err(format!("{path} isn't committed: figures belong to a commit").into());
-    }
+    let code = Code::committed(Path::new("."), Figures::Report)?;
     let mut places = Vec::new();
     for path in &arguments.out {
         places.extend(document::names(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?);
@@ -298,7 +295,7 @@ fn write(
 }
 
 fn short_form(arguments: &ReportArgs) -> Ended {
-    let code = if arguments.keep { Some(Code::look(Path::new("."))?) } else { None };
+    let code = if arguments.keep { Some(Code::look(Path::new("."), Figures::Report)?) } else { None };
     let count = arguments.rounds.map_or(5, usize::from);
     let Prepared { ground, programs } =
         prepare(arguments, &sides(arguments, &[Side::Node, Side::Contender]))?;
@@ -337,7 +334,7 @@ fn told(judged: Vec<Judged>) -> Vec<Judged> {
 
 /// Writes the least ratios of `code` beside what else is written down. Fails, after that, where a load has none.
 fn keep(ratios: &Path, code: &Code, mut kept: Kept, loads: &[Load], runs: &[Vec<Judged>]) -> Ended {
-    code.check_same(&Code::look(Path::new("."))?)?;
+    code.check_same(&Code::look(Path::new("."), Figures::Report)?)?;
     let mut ended = ExitCode::SUCCESS;
     for load in loads {
         match KeptRatio::of(load.name, runs, &code.to_string()) {

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
 use silverback_benches::founding::document::measured_here;
-use silverback_benches::report::commit::Code;
+use silverback_benches::report::commit::{Code, Figures};
 use silverback_benches::report::document::{self, DocumentError, Section};
 
 use crate::Ended;
@@ -47,13 +47,10 @@ pub fn run(arguments: &SectionArgs) -> Ended {
     if !document::names(&read()?).map_err(|error| failed(&error))?.contains(name) {
         return Err(Box::new(DocumentError::NoPlace(name.clone())));
     }
-    let before = Code::look(Path::new("."))?;
-    if let Some(path) = before.changed.first() {
-        return Err(format!("{path} isn't committed: figures belong to a commit").into());
-    }
+    let before = Code::committed(Path::new("."), Figures::Report)?;
     let body = printed(&arguments.command, arguments.judged)?;
     // Once more: someone may have worked on the code meanwhile.
-    before.check_same(&Code::look(Path::new("."))?)?;
+    before.check_same(&Code::look(Path::new("."), Figures::Report)?)?;
     let body = format!("{}\n\n{}", measured_here(&arguments.command.join(" ")), body.trim());
     let section = Section { name: name.clone(), body };
     let text = document::spliced(&read()?, &[section], &before).map_err(|error| failed(&error))?;

@@ -1,6 +1,6 @@
 //! Twenty clients in a closed loop on each reading endpoint in turn, beside paced writes of known series,
 //! on nodes with little memory: writes go on, in time, the node stays within its limit, and after the
-//! last reader has gone memory is back. Writes are acknowledged from memory: what is measured are the cores,
+//! readers have hung up, most in the midst of their answers, memory is back. Writes are acknowledged from memory: what is measured are the cores,
 //! and not a disk that other processes use as well.
 //!
 //! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: the node then has a CPU for
@@ -10,14 +10,16 @@
 mod precedence;
 mod writes;
 
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prost::Message;
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
-use silverback_test_support::http::Kept;
+use silverback_test_support::http::{self, Kept};
 use silverback_test_support::{Binary, eventually};
 
 use writes::{Latencies, Writer, now_ms};
@@ -79,55 +81,95 @@ fn remote_read(kind: i32) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
 }
 
-/// Reads until it is told to stop; how many answers were whole, and how many refused.
-fn read_on(node: &Binary, endpoint: &Endpoint, stop: &AtomicBool, answered: &[AtomicUsize; 2]) {
-    let mut connection = node.keep();
-    while !stop.load(Ordering::Relaxed) {
-        let Endpoint { method, path, body, .. } = endpoint;
-        let answer = connection.ask(method, path, &[], body);
-        let is_refused = match answer.status {
-            200 => answer.is_cut,
-            429 | 503 => true,
-            // All samples may be too many for one message, and ten thousand long values for one list.
-            400 if ["samples", "status"].contains(&endpoint.name) => true,
-            status => panic!("{}: {status}: {}", endpoint.name, answer.text()),
-        };
-        answered[usize::from(is_refused)].fetch_add(1, Ordering::Relaxed);
-        if is_refused {
-            std::thread::sleep(Duration::from_millis(20));
-            connection = node.keep();
+/// The connections of clients. At the end all hang up, in the midst of answers, but for the first, whose answer is to
+/// come.
+struct Clients<'a> {
+    node: &'a Binary,
+    /// One for each client; none once they have hung up.
+    open: Mutex<Option<[Option<TcpStream>; CLIENTS]>>,
+}
+
+impl<'a> Clients<'a> {
+    fn of(node: &'a Binary) -> Self {
+        Self { node, open: Mutex::new(Some([const { None }; CLIENTS])) }
+    }
+
+    /// A new connection of a client, unless they have hung up.
+    fn connect(&self, client: usize) -> Option<Kept> {
+        let mut open = self.open.lock().expect("no client has failed");
+        let place = &mut open.as_mut()?[client];
+        let connection = self.node.keep();
+        *place = Some(connection.0.get_ref().try_clone().expect("a descriptor"));
+        Some(connection)
+    }
+
+    fn have_hung_up(&self) -> bool {
+        self.open.lock().expect("no client has failed").is_none()
+    }
+
+    /// Reads until they hang up; how many answers were whole, and how many refused.
+    fn read_on(&self, client: usize, endpoint: &Endpoint, answered: &[AtomicUsize; 2]) {
+        let Endpoint { name, method, path, body } = endpoint;
+        let mut connection = self.connect(client);
+        while let Some(open) = connection.as_mut().filter(|_| !self.have_hung_up()) {
+            let sent = open.0.get_mut().write_all(&http::request(method, path, &[], body));
+            let answer = sent.and_then(|()| http::try_read_answer(&mut open.0));
+            if client > 0 && self.have_hung_up() {
+                return;
+            }
+            let answer = answer.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let is_refused = match answer.status {
+                200 => answer.is_cut,
+                429 | 503 => true,
+                // All samples may be too many for one message, and ten thousand long values for one list.
+                400 if ["samples", "status"].contains(name) => true,
+                status => panic!("{name}: {status}: {}", answer.text()),
+            };
+            answered[usize::from(is_refused)].fetch_add(1, Ordering::Relaxed);
+            if is_refused {
+                std::thread::sleep(Duration::from_millis(20));
+                connection = self.connect(client);
+            }
         }
     }
 }
 
-/// Has the clients stop when it goes, by a panic too.
-struct Stopping<'a>(&'a AtomicBool);
+/// Has the clients hang up when it goes, by a panic too.
+struct HangingUp<'a>(&'a Clients<'a>);
 
-impl Drop for Stopping<'_> {
+impl Drop for HangingUp<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        // Where a client has failed, that is told.
+        let open = self.0.open.lock().map(|mut open| open.take()).unwrap_or_default();
+        for stream in open.into_iter().flatten().skip(1).flatten() {
+            // What the node has closed can't be shut, and needn't be.
+            stream.shutdown(Shutdown::Both).ok();
+        }
     }
 }
 
 /// The latencies of writes beside twenty clients.
 fn beside(node: &Binary, writer: &mut Writer, endpoint: &Endpoint) -> Latencies {
-    let (stop, answered) = (AtomicBool::new(false), [const { AtomicUsize::new(0) }; 2]);
-    std::thread::scope(|scope| {
-        let stopping = Stopping(&stop);
-        for _ in 0..CLIENTS {
-            scope.spawn(|| {
+    let (clients, answered) = (Clients::of(node), [const { AtomicUsize::new(0) }; 2]);
+    let latencies = std::thread::scope(|scope| {
+        let hanging_up = HangingUp(&clients);
+        for client in 0..CLIENTS {
+            let (clients, answered) = (&clients, &answered);
+            scope.spawn(move || {
                 if is_strict() {
                     precedence::come_last();
                 }
-                read_on(node, endpoint, &stop, &answered);
+                clients.read_on(client, endpoint, answered);
             });
         }
         let latencies = writer.write_for(read_for());
-        drop(stopping);
-        let [whole, refused] = answered.each_ref().map(|count| count.load(Ordering::Relaxed));
-        println!("{}: {latencies}; {whole} answers, {refused} refused", endpoint.name);
+        drop(hanging_up);
         latencies
-    })
+    });
+    let [whole, refused] = answered.map(AtomicUsize::into_inner);
+    println!("{}: {latencies}; {whole} answers, {refused} refused", endpoint.name);
+    assert!(whole + refused > 0, "{}: nobody was answered", endpoint.name);
+    latencies
 }
 
 fn is_strict() -> bool {

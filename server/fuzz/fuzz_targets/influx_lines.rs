@@ -2,9 +2,9 @@
 //! the same.
 #![no_main]
 
-#[path = "../../tests/lines/collect.rs"]
+#[path = "../../tests/api/lines/collect.rs"]
 mod collect;
-#[path = "../../tests/lines/encode.rs"]
+#[path = "../../tests/api/lines/encode.rs"]
 #[allow(dead_code, reason = "the other format has its own part of it")]
 mod encode;
 

@@ -22,8 +22,8 @@ use super::one_message::Received;
 use super::status::{Replied, of_rejection, passing};
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
+use crate::api::ingest::remote_write::Rejection;
 use crate::api::ingest::remote_write::answer::{NEW_SERIES_RETRY, WriteReport};
-use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection};
 use crate::api::ingest::thanos;
 use crate::api::ingest::write::check_ready;
 use crate::api::response::cause::Cause;
@@ -132,14 +132,7 @@ fn tell(report: &WriteReport) -> Result<(), Status> {
 fn status_of(rejection: &Rejection) -> Status {
     let status = of_rejection(rejection);
     // To a router anything but a conflict is worth another try, and what is too large would come again forever.
-    if is_too_large(rejection) { Cause::Exists.status(status.message()) } else { status }
-}
-
-fn is_too_large(rejection: &Rejection) -> bool {
-    use MalformedCause::{BodyTooLarge, TooManySamples};
-    let is_too_many =
-        matches!(rejection, Rejection::Malformed(MalformedBody { cause: BodyTooLarge | TooManySamples, .. }));
-    is_too_many || rejection.cause() == Cause::TooLarge
+    if rejection.cause() == Cause::TooLarge { Cause::Exists.status(status.message()) } else { status }
 }
 
 #[cfg(test)]
@@ -147,6 +140,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+    use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
 
     #[test]
     fn a_router_is_told_by_the_codes_that_it_knows() {
@@ -164,6 +158,7 @@ mod tests {
         check(Rejection::BodyTooLarge { limit_bytes: 1 }, Code::AlreadyExists);
         check(Rejection::TakesTooMuch { bytes_max: 1 }, Code::AlreadyExists);
         check(malformed(MalformedCause::TooManySamples), Code::AlreadyExists);
+        check(malformed(MalformedCause::LabelsTooLarge), Code::AlreadyExists);
         check(malformed(MalformedCause::Truncated), Code::InvalidArgument);
         check(malformed(MalformedCause::NoKnownField), Code::InvalidArgument);
         check(Rejection::Message("not snappy".into()), Code::InvalidArgument);

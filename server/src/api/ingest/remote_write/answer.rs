@@ -324,6 +324,13 @@ mod tests {
     fn a_request_refused_as_a_whole_is_told_why() {
         let malformed = MalformedBody { offset: 17, cause: MalformedCause::Truncated };
         check_rejection(Rejection::Malformed(malformed), 400, None, &["byte 17", "ends behind"]);
+        for cause in
+            [MalformedCause::LabelsTooLarge, MalformedCause::TooManySamples, MalformedCause::TooManySymbols]
+        {
+            let too_much = MalformedBody { offset: 17, cause };
+            let words = ["too large a request at byte 17", "send fewer"];
+            check_rejection(Rejection::Malformed(too_much), 413, None, &words);
+        }
         let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
         check_rejection(Rejection::Snappy(too_large), 413, None, &["99", "10"]);
         let corrupt = SnappyError::Corrupt("no length".to_owned());

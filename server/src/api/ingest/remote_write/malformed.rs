@@ -1,11 +1,11 @@
 //! Why a body as a whole isn't a write request. What is wrong with one series alone is a
 //! [`silverback_model::RefusedReason`] instead.
 
-use silverback_model::limits::REQUEST_SAMPLES_MAX;
+use silverback_model::limits::{REQUEST_SAMPLES_MAX, SYMBOLS_MAX};
 
 /// A body that can't be read on: nothing of it may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("malformed request at byte {offset} of the decompressed body: {cause}")]
+#[error("{} request at byte {offset} of the decompressed body: {cause}", .cause.kind())]
 pub struct MalformedBody {
     /// Where, in the decompressed body.
     pub offset: usize,
@@ -50,15 +50,39 @@ pub enum MalformedCause {
     #[error("what begins here can't be read")]
     BrokenMessage,
     /// More symbols than a request may have.
-    #[error("the request has too many symbols")]
+    #[error("the request has more than {SYMBOLS_MAX} symbols; send fewer series at a time")]
     TooManySymbols,
     /// More samples than a request may have.
     #[error("the request has more than {REQUEST_SAMPLES_MAX} samples; send fewer at a time")]
     TooManySamples,
     /// The label sets, written out, take more room than a request may have.
-    #[error("the request's label sets are too large")]
+    #[error(
+        "the request's label sets, written out, are too large; send fewer series at a time, or shorter labels"
+    )]
     LabelsTooLarge,
     /// The body is larger than its offsets can tell.
     #[error("the body is too large")]
     BodyTooLarge,
+}
+
+impl MalformedCause {
+    /// Whether nothing is wrong with the body but that it has more than one request may: part of it would do.
+    pub(crate) fn is_too_much(self) -> bool {
+        match self {
+            Self::TooManySymbols | Self::TooManySamples | Self::LabelsTooLarge | Self::BodyTooLarge => true,
+            Self::Truncated
+            | Self::VarintTooLong
+            | Self::FieldNumber
+            | Self::Group
+            | Self::UnknownWireType
+            | Self::WrongWireType
+            | Self::OtherVersion
+            | Self::NoKnownField
+            | Self::BrokenMessage => false,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        if self.is_too_much() { "too large a" } else { "malformed" }
+    }
 }

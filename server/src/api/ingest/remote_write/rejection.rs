@@ -185,6 +185,9 @@ impl Rejection {
             Self::BodyTooLarge { .. } | Self::Snappy(SnappyError::TooLarge { .. }) => {
                 ("body_too_large", Cause::TooLarge, CountedAs::Malformed, None)
             }
+            Self::Malformed(body) if body.cause.is_too_much() => {
+                ("body_too_large", Cause::TooLarge, CountedAs::Malformed, None)
+            }
             Self::TakesTooMuch { .. } => ("takes_too_much", Cause::TooLarge, CountedAs::Malformed, None),
             Self::BodyTimedOut(_) => ("body_timed_out", Cause::TimedOut, CountedAs::Malformed, Some(1)),
             Self::BodyBrokeOff(_) => ("body_broke_off", Cause::BrokeOff, CountedAs::Malformed, None),

@@ -10,8 +10,6 @@ use xxhash_rust::xxh3::xxh3_64;
 /// What every figure depends on: code that runs in the node and what sends to it, the client for gRPC among it. Not
 /// tests, not documents.
 const PATHS: [&str; 6] = ["server", "proto", "client", "benches/load", "Cargo.toml", "Cargo.lock"];
-/// The document of the founding comparisons.
-pub const FOUNDING_DOCUMENT: &str = "why-thread-per-core.md";
 /// Of those directories, only what lies below one of these or is one of these.
 const PARTS: [&str; 3] = ["/src/", "proto/proto/", "Cargo."];
 /// In them, but no code of the node.
@@ -24,6 +22,9 @@ const NOT_PARTS: [&str; 7] = [
     "_tests.rs",
     ".md",
 ];
+
+/// The document of the founding comparisons.
+pub const FOUNDING_DOCUMENT: &str = "why-thread-per-core.md";
 
 /// Whose figures: what makes them is code that they depend on, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

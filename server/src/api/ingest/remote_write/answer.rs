@@ -324,9 +324,12 @@ mod tests {
     fn a_request_refused_as_a_whole_is_told_why() {
         let malformed = MalformedBody { offset: 17, cause: MalformedCause::Truncated };
         check_rejection(Rejection::Malformed(malformed), 400, None, &["byte 17", "ends behind"]);
-        for cause in
-            [MalformedCause::LabelsTooLarge, MalformedCause::TooManySamples, MalformedCause::TooManySymbols]
-        {
+        for cause in [
+            MalformedCause::BodyTooLarge,
+            MalformedCause::LabelsTooLarge,
+            MalformedCause::TooManySamples,
+            MalformedCause::TooManySymbols,
+        ] {
             let too_much = MalformedBody { offset: 17, cause };
             let words = ["too large a request at byte 17", "send fewer"];
             check_rejection(Rejection::Malformed(too_much), 413, None, &words);

@@ -61,7 +61,7 @@ pub enum MalformedCause {
     )]
     LabelsTooLarge,
     /// The body is larger than its offsets can tell.
-    #[error("the body is too large")]
+    #[error("the body is too large; send fewer series at a time")]
     BodyTooLarge,
 }
 

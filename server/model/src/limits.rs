@@ -8,6 +8,8 @@ mod network;
 
 use std::time::Duration;
 
+use crate::Sample;
+
 pub use memory::{GivingWay, LimitTooSmall, MemoryPlan, QueryMemoryTooLarge};
 
 /// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
@@ -185,6 +187,11 @@ pub const HISTOGRAM_BOUNDS_MAX: usize = HISTOGRAM_BUCKETS_MAX;
 pub const HISTOGRAM_CHUNK_BYTES: usize = 1024;
 /// ... but only when it has so many samples, or its range ends.
 pub const HISTOGRAM_CHUNK_SAMPLES_MIN: usize = 10;
+/// Samples of one series that a request brings in any order are sorted by so many at a time, in a copy with their start
+/// timestamps.
+pub const SORTED_SAMPLES_MAX: usize = 32 * 1024;
+/// What a shard takes for that, what sorts them included.
+pub(crate) const SORTING_BYTES_MAX: usize = 2 * SORTED_SAMPLES_MAX * size_of::<(Sample, i64)>();
 /// The lists that a shard reads histograms into keep so many bytes for the next part: of the largest histogram they take
 /// several times as much.
 pub const HISTOGRAM_SCRATCH_BYTES_KEPT: usize = 64 << 10;

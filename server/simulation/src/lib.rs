@@ -162,3 +162,8 @@ fn owners_that_a_restart_forgets_are_found_out() {
 fn a_stream_that_overtakes_itself_is_found_out() {
     check_migration_found::<cells::StreamHurried>(1000, "overtaken");
 }
+
+#[test]
+fn a_part_that_overtakes_one_of_its_stream_that_is_set_aside_is_found_out() {
+    check_migration_found::<cells::StreamUnnamed>(3000, "overtaken");
+}

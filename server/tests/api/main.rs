@@ -11,5 +11,6 @@ mod exemplars;
 mod grpc;
 mod grpc_health;
 mod grpc_ingest;
+mod large_requests;
 mod lines;
 mod shipping;

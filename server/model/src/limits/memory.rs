@@ -6,21 +6,22 @@ use super::{
     HEAD_BYTES_MAX, HEAD_BYTES_MIN, HISTOGRAM_LOOKUP_BYTES_MAX, HISTOGRAM_LOOKUPS_BYTES_MAX,
     HISTOGRAM_SCRATCH_BYTES_KEPT, ID_CACHE_ENTRIES_MAX, ID_CACHE_ENTRY_BYTES, IN_FLIGHT_BYTES_MAX,
     LINE_GROWTH_BYTES_MAX, PART_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN, READING_BYTES_MAX,
-    READING_BYTES_MIN, READS_PER_CORE_MAX, RESUMED_BYTES_MAX, SHARDS_MAX, SYMBOL_BYTES_MAX,
-    TLS_CONNECTION_BYTES,
+    READING_BYTES_MIN, READS_PER_CORE_MAX, RESUMED_BYTES_MAX, SHARDS_MAX, SORTING_BYTES_MAX,
+    SYMBOL_BYTES_MAX, TLS_CONNECTION_BYTES,
 };
 
 const MIB: usize = 1 << 20;
 
 /// The process without executors: its code, its runtime, its threads.
 const PROCESS_BYTES: usize = 16 * MIB;
-/// An executor without a request: its ring's registered buffers, its lanes, its stacks, what its shard reads histograms
-/// with.
+/// An executor without a request: its ring's registered buffers, its lanes, its stacks, what its shard sorts samples
+/// and reads histograms with.
 const EXECUTOR_BYTES: usize = 24 * MIB;
 const _: () = assert!(
     HISTOGRAM_SCRATCH_BYTES_KEPT + HISTOGRAM_LOOKUP_BYTES_MAX <= EXECUTOR_BYTES / 64,
     "hardly seen in it"
 );
+const _: () = assert!(SORTING_BYTES_MAX <= EXECUTOR_BYTES / 16, "a small part of it");
 const _: () = assert!(
     HEAD_BYTES_MAX + LINE_GROWTH_BYTES_MAX <= EXECUTOR_BYTES / 32,
     "a read whose request line is written anew is there twice for a moment, one at a time"

@@ -25,7 +25,9 @@ use crate::random::Random;
 use crate::trace::{Shown, Trace};
 use crate::world::Tally;
 
-pub use self::node::{Defect, DrainForgotten, LetGoTooEarly, OwnersForgotten, Sound, StreamHurried};
+pub use self::node::{
+    Defect, DrainForgotten, LetGoTooEarly, OwnersForgotten, Sound, StreamHurried, StreamUnnamed,
+};
 
 const CLIENTS_MAX: usize = 3;
 

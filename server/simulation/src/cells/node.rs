@@ -52,10 +52,14 @@ pub enum Owners {
     AsDealtOut,
 }
 
-/// What a stream does about batches that came back.
+/// What keeps a stream's batches in order.
 pub enum Streams {
+    /// It waits for those that came back, and shards for those that take long.
     InOrder,
+    /// It waits for nothing.
     Short,
+    /// Shards don't know which are its own.
+    Unnamed,
 }
 
 /// Nothing is wrong.
@@ -91,6 +95,13 @@ impl Defect for OwnersForgotten {
 pub struct StreamHurried;
 impl Defect for StreamHurried {
     const STREAMS: Streams = Streams::Short;
+}
+
+/// A shard takes a stream's parts in while an earlier one is set aside.
+#[derive(Clone)]
+pub struct StreamUnnamed;
+impl Defect for StreamUnnamed {
+    const STREAMS: Streams = Streams::Unnamed;
 }
 
 /// One core as its clients have it.

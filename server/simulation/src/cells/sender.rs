@@ -12,7 +12,7 @@ use silverback_host::Host;
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch, RefusedReason, SeriesId, SeriesIdHasher};
 use silverback_storage::message::{
-    LabelSource, LabelSpan, MessageSpan, PartHistogram, WriteBody, WritePart, WriteReply,
+    LabelSource, LabelSpan, MessageSpan, PartHistogram, StreamId, WriteBody, WritePart, WriteReply,
 };
 use silverback_storage::wal::{LogError, Lsn};
 
@@ -126,6 +126,10 @@ impl Sender {
     /// table, and what came back of the oldest sent on before anything of a later one.
     pub async fn streamed<D: Defect>(self, mut random: Random, batches: usize) {
         let mut flying: VecDeque<Flying> = VecDeque::new();
+        let stream = match D::STREAMS {
+            Streams::InOrder | Streams::Short => Some(StreamId::issue()),
+            Streams::Unnamed => None,
+        };
         for _ in 0..batches {
             self.idle(&mut random).await;
             let batch = self.next_batch(&mut random);
@@ -137,7 +141,7 @@ impl Sender {
             self.note_sent(&batch);
             let (epoch, answers) = loop {
                 match D::STREAMS {
-                    Streams::InOrder => {
+                    Streams::InOrder | Streams::Unnamed => {
                         while self.is_behind_another_table(&flying) {
                             if !self.land_first(&mut flying).await {
                                 return;
@@ -146,7 +150,7 @@ impl Sender {
                     }
                     Streams::Short => {}
                 }
-                match self.offer(&batch) {
+                match self.offer(&batch, stream) {
                     Ok(sent) => break sent,
                     Err(Overloaded) => self.acceptor.host.sleep(PAUSE).await,
                 }
@@ -195,7 +199,7 @@ impl Sender {
     async fn send(&self, batch: &[Scraped]) -> Vec<ReplyFuture<WritePart>> {
         self.note_sent(batch);
         loop {
-            match self.offer(batch) {
+            match self.offer(batch, None) {
                 Ok((_, answers)) => return answers,
                 Err(Overloaded) => self.acceptor.host.sleep(PAUSE).await,
             }
@@ -203,7 +207,11 @@ impl Sender {
     }
 
     /// Sends a batch's parts, and tells the epoch by which they were split.
-    fn offer(&self, batch: &[Scraped]) -> Result<(Epoch, Vec<ReplyFuture<WritePart>>), Overloaded> {
+    fn offer(
+        &self,
+        batch: &[Scraped],
+        stream: Option<StreamId>,
+    ) -> Result<(Epoch, Vec<ReplyFuture<WritePart>>), Overloaded> {
         let router = &self.acceptor.router;
         let epoch = router.table().epoch();
         let hasher = SeriesIdHasher::new(1, "");
@@ -232,7 +240,8 @@ impl Sender {
         }
         let body = Arc::new(WriteBody { bytes: bytes.into(), ..WriteBody::default() });
         let parts = split.finish()?;
-        let asked = parts.map(|(shard, part)| {
+        let asked = parts.map(|(shard, mut part)| {
+            part.stream = stream;
             router.ask_to_write(
                 shard,
                 WritePart { body: Arc::clone(&body), part },

@@ -18,6 +18,7 @@ pub mod ticket;
 mod uncut;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wal::{Durable, LogError};
 use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
@@ -124,6 +125,18 @@ pub struct WritePart {
     pub body: Arc<WriteBody>,
     /// Its series and samples that this shard owns.
     pub part: Part,
+}
+
+/// Names one stream on every core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamId(u64);
+
+impl StreamId {
+    /// For a stream that begins now.
+    pub fn issue() -> Self {
+        static ISSUED: AtomicU64 = AtomicU64::new(0);
+        Self(ISSUED.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// What became of a request's exemplars, or of a part's, of which there are few.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sharded_slab::pool::OwnedRefMut;
 use sharded_slab::{Clear, Config, Pool};
 
-use crate::message::{PartExemplar, PartHistogram, PartMetadata, PartSeries, PartStart};
+use crate::message::{PartExemplar, PartHistogram, PartMetadata, PartSeries, PartStart, StreamId};
 use silverback_model::{Epoch, Sample};
 
 /// What a part holds. Its capacity outlives the part.
@@ -30,6 +30,8 @@ pub struct PartBuffer {
     pub metadata: Vec<PartMetadata>,
     /// Of the routing table that it was split by.
     pub epoch: Epoch,
+    /// The stream that it came by, whose parts are taken in in their order. A lone request has none, and no order.
+    pub stream: Option<StreamId>,
     /// What its buffers took when they came back to the pool last: the pool's, also while a part has them.
     pooled_bytes: usize,
 }
@@ -77,6 +79,31 @@ impl PartBuffer {
         }
     }
 
+    /// Lets go of the first series, and of as many samples of theirs and of the next.
+    pub(crate) fn let_go_of_first(&mut self, series: usize, samples: usize) {
+        self.series.drain(..series);
+        self.samples.drain(..samples);
+        let starts = self.starts.partition_point(|start| (start.sample as usize) < samples);
+        self.starts.drain(..starts);
+        self.starts.iter_mut().for_each(|start| start.sample -= samples as u32);
+    }
+
+    /// Adds what another one has of the same request, behind its own.
+    pub(crate) fn append(&mut self, other: Self) {
+        let Self { series, samples, starts, histograms, exemplars, metadata, .. } = other;
+        let behind = self.samples.len() as u32;
+        self.series.extend(series);
+        self.samples.extend(samples);
+        self.starts.extend(
+            starts
+                .into_iter()
+                .map(|PartStart { sample, start_ms }| PartStart { sample: behind + sample, start_ms }),
+        );
+        self.histograms.extend(histograms);
+        self.exemplars.extend(exemplars);
+        self.metadata.extend(metadata);
+    }
+
     /// The memory that its buffers hold on to.
     pub fn capacity_bytes(&self) -> usize {
         let series = self.series.capacity() * size_of::<PartSeries>();
@@ -116,6 +143,7 @@ impl Clear for PartBuffer {
         self.metadata.clear();
         self.metadata.shrink_to(KEPT_BESIDE_MAX);
         self.epoch = Epoch::FIRST;
+        self.stream = None;
     }
 }
 

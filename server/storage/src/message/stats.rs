@@ -210,6 +210,8 @@ counters! {
         parts: u64 => Counter "silverback_shard_parts_total",
         /// Parts refused because memory was full.
         parts_refused: u64 => Counter "silverback_shard_parts_refused_total",
+        /// Times that a part was set aside, for it takes long, and others had their turn.
+        parts_set_aside: u64 => Counter "silverback_shard_parts_set_aside_total",
         /// Commits of the log.
         commits: u64 => Counter "silverback_shard_commits_total",
         /// Reads asked of the shard.

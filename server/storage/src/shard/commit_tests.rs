@@ -9,7 +9,7 @@ use std::task::Poll;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use crate::message::{ControlRequest, ShardReply, ShardRequest, WriteReply};
+use crate::message::{ControlRequest, ShardReply, ShardRequest, StreamId, WriteReply};
 use crate::shard::scripted::Scripted;
 use crate::shard::tests::{NOBODY, scrape, shard, worker, write};
 use crate::shard::{Inbox, Shard};
@@ -114,6 +114,13 @@ impl Held {
         self.inbox.push(NOBODY, ShardRequest::Write(write(&scrape(series, at_ms))));
     }
 
+    /// A part of a stream.
+    fn stream(&self, stream: StreamId, series: usize, at_ms: i64) {
+        let mut write = write(&scrape(series, at_ms));
+        write.part.stream = Some(stream);
+        self.inbox.push(NOBODY, ShardRequest::Write(write));
+    }
+
     fn ask(&self) {
         self.inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
     }
@@ -132,6 +139,15 @@ impl Held {
     /// How many commits have begun, and how many parts are appended.
     fn done(&self) -> (u64, u64) {
         (self.log.commits.get(), self.shard.borrow().stats().parts)
+    }
+
+    /// How many samples each write had that was answered since this was asked last: all of them were taken in.
+    fn written(&self) -> Vec<u64> {
+        let written = |reply| match reply {
+            ShardReply::Write(WriteReply::Written(ack)) if ack.refusals.is_none() => ack.written,
+            other => panic!("it answers {other:?}"),
+        };
+        self.replies.take().into_iter().map(written).collect()
     }
 
     /// What was answered since it was last asked: of each write whether it is durable, and of a question nothing.
@@ -287,4 +303,95 @@ fn who_sends_again_while_a_part_is_appended_is_not_waited_for_twice() {
     held.sends_again.set(true);
     assert!(!held.end_commit(Ok(())));
     assert_eq!((held.answers(), held.done()), (vec![DURABLE], (2, 3)), "both are there");
+}
+
+/// Each piece of a part takes a turn of the reactor's, and a few of them a part's.
+const SLOW_PIECE_US: u64 = 400;
+const LARGE: usize = 20_000;
+
+#[test]
+fn small_parts_have_their_turn_amid_large_ones_and_are_committed_before_these_end() {
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    held.write(LARGE, 1000);
+    held.write(LARGE + 1, 1000);
+    held.write(3, 1000);
+    held.write(4, 1000);
+    assert!(!held.go_on());
+    assert_eq!(held.log.commits.get(), 1);
+    held.inbox.close();
+    assert!(!held.end_commit(Ok(())));
+    assert_eq!(held.written(), [3, 4], "a commit for those that are whole");
+    while !held.end_commit(Ok(())) {}
+    assert_eq!(held.written(), [LARGE as u64, LARGE as u64 + 1]);
+    assert!(held.shard.borrow().stats().parts_set_aside > 10);
+}
+
+#[test]
+fn small_parts_that_never_end_leave_large_ones_their_turns() {
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    held.write(LARGE, 1000);
+    for round in 0..10_000 {
+        held.write(3, 2000 + round);
+        assert!(!held.end_commit(Ok(())));
+        if held.written().contains(&(LARGE as u64)) {
+            return;
+        }
+    }
+    panic!("it has no turn");
+}
+
+#[test]
+fn a_question_is_answered_amid_a_large_part() {
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    held.host.yield_next();
+    held.write(LARGE, 1000);
+    assert!(!held.go_on());
+    held.ask();
+    for _ in 0..20 {
+        held.host.yield_next();
+        assert!(!held.go_on());
+    }
+    assert_eq!((held.answers(), held.done()), (vec![None], (0, 0)));
+}
+
+#[test]
+fn a_stream_s_parts_are_taken_in_in_their_order_however_large_they_are() {
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    let (stream, other) = (StreamId::issue(), StreamId::issue());
+    held.stream(stream, LARGE, 1000);
+    held.stream(stream, 3, 2000);
+    held.stream(stream, LARGE + 1, 3000);
+    held.stream(stream, 4, 4000);
+    held.stream(other, 5, 1000);
+    held.inbox.close();
+    let mut written = Vec::new();
+    // Those of another order would be refused: their series have newer samples then.
+    while !held.end_commit(Ok(())) {
+        written.extend(held.written());
+    }
+    written.extend(held.written());
+    assert_eq!(written, [5, LARGE as u64, 3, LARGE as u64 + 1, 4]);
+}
+
+#[test]
+fn a_part_that_is_refused_amid_its_turns_lets_its_stream_go_on() {
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    let stream = StreamId::issue();
+    held.host.yield_next();
+    held.stream(stream, LARGE, 1000);
+    held.stream(stream, 3, 2000);
+    assert!(!held.go_on());
+    held.shard.borrow_mut().set_memory_budget(0);
+    held.inbox.close();
+    while !held.end_commit(Ok(())) {}
+    let replies = held.replies.take();
+    assert!(matches!(
+        &replies[..],
+        [ShardReply::Write(WriteReply::MemoryFull), ShardReply::Write(WriteReply::MemoryFull)]
+    ));
 }

@@ -1,5 +1,5 @@
-//! What waits for a shard's worker: writes in the order in which they came, and questions in theirs.
-//! What is done about them is the worker's.
+//! What waits for a shard's worker: writes in the order in which they came, those that are begun in turns, and questions
+//! in the order in which they came. What is done about them, and when, is the worker's.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -7,7 +7,12 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use crate::message::{ControlRequest, Correlation, ShardRequest, WritePart};
+use crate::shard::begun::BegunPart;
 use silverback_host::waiters::KeptWaker;
+
+/// What a write may take of the core, in µs, before another one has its turn: more than most take at all, so that reads
+/// see these whole. What isn't begun has as much of the time as what is.
+pub(super) const PART_TURN_US: u64 = 1000;
 
 /// Where a reply goes: a core, and the request on it that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +28,10 @@ pub struct ReplyTo {
 #[derive(Debug, Default)]
 pub struct Inbox {
     writes: RefCell<VecDeque<(ReplyTo, WritePart)>>,
+    /// Writes that took longer than their turn. Each goes to the end of these after its next one.
+    begun: RefCell<VecDeque<BegunPart>>,
+    /// What those that weren't begun took since one that was had its turn, in µs.
+    unbegun_us: Cell<u64>,
     questions: RefCell<VecDeque<(ReplyTo, ControlRequest)>>,
     worker: KeptWaker,
     closed: Cell<bool>,
@@ -48,10 +57,11 @@ impl Inbox {
 
     /// Requests that wait.
     pub(crate) fn len(&self) -> usize {
-        self.writes() + self.questions.borrow().len()
+        let begun = self.begun.borrow().iter().map(|part| 1 + part.waiting_behind()).sum::<usize>();
+        self.writes() + begun + self.questions.borrow().len()
     }
 
-    /// Writes that wait.
+    /// Writes that wait and aren't begun.
     pub(super) fn writes(&self) -> usize {
         self.writes.borrow().len()
     }
@@ -72,10 +82,45 @@ impl Inbox {
         self.worker.wake();
     }
 
-    /// The next write that waits.
-    pub(super) fn take_write(&self) -> Option<(ReplyTo, WritePart)> {
+    /// The write whose turn it is.
+    pub(super) fn take_part(&self) -> Option<BegunPart> {
         self.sign_wanted.set(false);
-        self.writes.borrow_mut().pop_front()
+        if self.unbegun_us.get() < PART_TURN_US
+            && let Some(part) = self.take_unbegun()
+        {
+            return Some(part);
+        }
+        let begun = self.begun.borrow_mut().pop_front();
+        begun.or_else(|| self.take_unbegun())
+    }
+
+    /// The next write that isn't begun. What is of a stream that has one begun is put behind that.
+    fn take_unbegun(&self) -> Option<BegunPart> {
+        let (mut writes, mut begun) = (self.writes.borrow_mut(), self.begun.borrow_mut());
+        while let Some((to, write)) = writes.pop_front() {
+            match begun.iter_mut().find(|part| part.is_before(&write)) {
+                Some(part) => part.keep_behind(to, write),
+                None => return Some(BegunPart::new(to, write)),
+            }
+        }
+        None
+    }
+
+    /// A write had a turn, which took so long. One that was begun before has the next turn once others have had as much
+    /// as it may take.
+    pub(super) fn note_turn(&self, was_begun: bool, took_us: u64) {
+        self.unbegun_us.set(if was_begun { 0 } else { self.unbegun_us.get() + took_us });
+    }
+
+    /// Puts a write back that had its turn.
+    pub(super) fn put_back(&self, part: BegunPart) {
+        self.begun.borrow_mut().push_back(part);
+    }
+
+    /// Lets those go on that waited behind a write, before all others.
+    pub(super) fn let_follow(&self, behind: VecDeque<(ReplyTo, WritePart)>) {
+        let mut writes = self.writes.borrow_mut();
+        behind.into_iter().rev().for_each(|write| writes.push_front(write));
     }
 
     /// The next question that waits.

@@ -3,6 +3,7 @@
 //! State changes are plain functions: no other task ever sees half of one. What awaits (commits,
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
+mod begun;
 pub mod checkpoint;
 pub mod delete;
 mod exemplars;
@@ -23,6 +24,7 @@ mod refusal_words;
 pub mod restore;
 mod series_limit;
 pub mod singles;
+mod sorting;
 mod start_timestamps;
 mod stats;
 

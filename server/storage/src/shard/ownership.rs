@@ -58,6 +58,11 @@ impl Ownership {
         Self { cells, settled, freed: Epoch::FIRST }
     }
 
+    /// Parts that were split by this epoch's table, or a later one, are the shard's own.
+    pub(crate) fn settled(&self) -> Epoch {
+        self.settled
+    }
+
     /// Takes out of a part what is another shard's. Of a cell either all parts of an epoch that come
     /// behind some moment are refused, or none: so what is refused keeps its order.
     #[inline]

@@ -17,14 +17,15 @@ pub struct Scripted {
     sleeps: Rc<Cell<usize>>,
     now_us: Rc<Cell<u64>>,
     yields: Rc<Cell<bool>>,
+    look_us: Rc<Cell<u64>>,
     at_step: Rc<dyn Fn(usize)>,
 }
 
 impl Scripted {
     /// Calls `at_step` at each step, with its number.
     pub fn new(at_step: impl Fn(usize) + 'static) -> Self {
-        let (steps, sleeps, now_us, yields) = Default::default();
-        Self { steps, sleeps, now_us, yields, at_step: Rc::new(at_step) }
+        let (steps, sleeps, now_us, yields, look_us) = Default::default();
+        Self { steps, sleeps, now_us, yields, look_us, at_step: Rc::new(at_step) }
     }
 
     /// Steps so far.
@@ -41,6 +42,11 @@ impl Scripted {
     /// done until then takes most of a turn.
     pub fn yield_next(&self) {
         self.yields.set(true);
+    }
+
+    /// What is done between two looks at the clock takes so many µs from now on.
+    pub fn take_between_looks(&self, us: u64) {
+        self.look_us.set(us);
     }
 
     /// Lets so many µs pass. The clock stands still otherwise.
@@ -94,9 +100,7 @@ impl Host for Scripted {
     }
 
     fn monotonic_us(&self) -> u64 {
-        if self.yields.get() {
-            self.pass(150);
-        }
+        self.pass(if self.yields.get() { 150 } else { self.look_us.get() });
         self.now_us.get()
     }
 }

@@ -1,6 +1,6 @@
 //! The shard's worker: takes the writes that wait, appends, commits once for all of them, acknowledges.
-//! While a commit is in flight it appends the next group's. Questions are answered between two writes, then, too:
-//! none waits for the disk, and none sees half a write.
+//! While a commit is in flight it appends the next group's. A part that takes long is set aside after its turn, and others
+//! have theirs. Questions are answered between two turns: none waits for the disk, nor for a large part's end.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -11,10 +11,12 @@ use std::task::Poll;
 use futures::future::{Either, join, select};
 
 use crate::message::{
-    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, PartBuffer,
-    Read, ReadError, ShardReply, ShardStats, WriteAck, WritePart, WriteReply,
+    ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, Read,
+    ReadError, ShardReply, ShardStats, WriteAck, WriteReply,
 };
-use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
+use crate::shard::append::{PartOutcome, TimeBounds};
+use crate::shard::begun::BegunPart;
+use crate::shard::inbox::PART_TURN_US;
 use crate::shard::window::GroupWindow;
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
 use crate::wal::{Durable, Log, LogError, Lsn};
@@ -27,22 +29,6 @@ const GROUP_SAMPLES: usize = 64 * 1024;
 
 /// Once it has appended for so long the worker lets the reactor poll before the next piece of a part.
 const TURN_US: u64 = 200;
-
-/// What an exemplar costs, in samples.
-const EXEMPLAR_COST: usize = 32;
-
-/// Exemplars of a part, and metadata, that are taken in between two looks at the clock: some 100 µs.
-const PIECE_EXEMPLARS: usize = 128;
-const PIECE_METADATA: usize = 16;
-
-/// Bytes of a histogram that cost what a sample costs, in the log and in time.
-const HISTOGRAM_BYTES: usize = 64;
-
-/// What a part costs, in samples: an exemplar costs what many do, and so does a large histogram.
-fn samples_of(part: &PartBuffer) -> usize {
-    let histograms = part.histograms.iter().map(|histogram| 1 + histogram.message.bytes() / HISTOGRAM_BYTES);
-    part.samples.len() + histograms.sum::<usize>() + EXEMPLAR_COST * part.exemplars.len()
-}
 
 /// What serves a shard's inbox.
 pub struct Worker<L, H, R> {
@@ -73,7 +59,7 @@ struct Appended {
     to: ReplyTo,
     outcome: PartOutcome,
     moved: Option<Box<MovedSeries>>,
-    /// What it costs, in samples.
+    /// What its last turn cost, in samples.
     samples: usize,
     /// All of it is on disk with this group of the log.
     lsn: Lsn,
@@ -83,12 +69,14 @@ struct Appended {
 struct Turn {
     began_us: u64,
     now_us: u64,
+    /// What it took before that, since it began to append.
+    worked_us: u64,
 }
 
 impl Turn {
     fn begin(host: &impl Host) -> Self {
         let now_us = host.monotonic_us();
-        Self { began_us: now_us, now_us }
+        Self { began_us: now_us, now_us, worked_us: 0 }
     }
 
     /// Looks at the clock, and tells the µs since the last look.
@@ -101,10 +89,16 @@ impl Turn {
         self.now_us - self.began_us >= TURN_US
     }
 
+    /// The time with the core since it began to append, as of the last look.
+    fn worked_us(&self) -> u64 {
+        self.worked_us + self.now_us - self.began_us
+    }
+
     /// Lets the reactor poll; the next turn begins then.
     async fn end(&mut self, host: &impl Host) {
+        let worked_us = self.worked_us();
         host.yield_now().await;
-        *self = Self::begin(host);
+        *self = Self { worked_us, ..Self::begin(host) };
     }
 
     async fn end_if_spent(&mut self, host: &impl Host) {
@@ -118,14 +112,15 @@ impl Turn {
 #[derive(Default)]
 struct AppendedGroup {
     parts: Vec<Appended>,
+    /// In samples, what was taken in of other parts among it.
     samples: usize,
     window: GroupWindow,
 }
 
 impl AppendedGroup {
-    fn push(&mut self, part: Appended) {
-        self.samples += part.samples;
-        self.parts.push(part);
+    /// Whether it is to be committed: somebody waits for it, or it is large.
+    fn is_due(&self) -> bool {
+        !self.parts.is_empty() || self.samples >= GROUP_SAMPLES
     }
 
     /// Takes out the first parts, those that the commit of the former group has made durable, too: they were appended
@@ -141,10 +136,10 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Serves until the inbox is closed and empty.
     pub async fn run(self) {
         let mut group = AppendedGroup::default();
-        while !group.parts.is_empty() || self.inbox.wait().await {
+        while group.is_due() || self.inbox.wait().await {
             self.append_waiting(&mut group, || true).await;
             self.wait_for_more(&mut group).await;
-            if !group.parts.is_empty() {
+            if group.is_due() {
                 group = self.commit(group).await;
             }
             if !self.inbox.is_empty() {
@@ -167,31 +162,48 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Answers the questions that wait, and appends the writes, up to a group's size and while it goes on. A part is
-    /// appended whole.
+    /// Answers the questions that wait, and appends the writes, up to a group's size and while it goes on: until those that
+    /// are begun have had a turn where somebody waits for the group, and to their ends where nobody does.
     async fn append_waiting(&self, group: &mut AppendedGroup, goes_on: impl Fn() -> bool) {
         self.answer_questions();
         let mut turn = Turn::begin(&self.host);
+        let mut is_enough = false;
         while group.samples < GROUP_SAMPLES
             && goes_on()
-            && let Some((from, mut write)) = self.inbox.take_write()
+            && !(is_enough && self.inbox.writes() == 0)
+            && let Some(part) = self.inbox.take_part()
         {
-            match self.refusal() {
-                None => {
-                    let moved = self.shard.borrow().ownership.split_off(&mut write);
-                    let samples = samples_of(&write.part);
-                    let outcome = self.append(&write, self.bounds(), &mut turn).await;
-                    group.push(Appended { to: from, outcome, moved, samples, lsn: self.log.filling() });
-                }
-                Some(refusal) => {
-                    (self.reply)(from, ShardReply::Write(refusal));
-                    turn.look(&self.host);
-                }
-            }
+            let (was_begun, before_us) = (part.is_begun(), turn.worked_us());
+            self.take_turn(part, group, &mut turn).await;
+            self.inbox.note_turn(was_begun, turn.worked_us() - before_us);
+            is_enough = was_begun && !group.parts.is_empty();
             if turn.is_spent() && !self.inbox.is_empty() {
                 turn.end(&self.host).await;
                 self.answer_questions();
             }
+        }
+    }
+
+    /// Appends a part, as much of it as it has a turn for, or refuses it.
+    async fn take_turn(&self, mut part: BegunPart, group: &mut AppendedGroup, turn: &mut Turn) {
+        if let Some(refusal) = self.refusal() {
+            self.inbox.let_follow(part.take_behind());
+            (self.reply)(part.to, ShardReply::Write(refusal));
+            turn.look(&self.host);
+            return;
+        }
+        part.give_up_moved(&self.shard.borrow().ownership);
+        self.append(&mut part, turn).await;
+        let samples = part.take_cost();
+        group.samples += samples;
+        if part.is_whole() {
+            self.shard.borrow_mut().counters.parts += 1;
+            self.inbox.let_follow(part.take_behind());
+            let (to, outcome, moved) = part.into_outcome();
+            group.parts.push(Appended { to, outcome, moved, samples, lsn: self.log.filling() });
+        } else {
+            self.shard.borrow_mut().counters.parts_set_aside += 1;
+            self.inbox.put_back(part);
         }
     }
 
@@ -214,40 +226,17 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends a part: piece by piece, with a look at the clock after each.
-    async fn append(&self, write: &WritePart, bounds: TimeBounds, turn: &mut Turn) -> PartOutcome {
-        let (body, part) = (&write.body, &write.part);
+    /// Appends a part for as long as its turn lasts: piece by piece, with a look at the clock after each.
+    async fn append(&self, part: &mut BegunPart, turn: &mut Turn) {
+        let bounds = self.bounds();
         // What was done before isn't appending.
         turn.look(&self.host);
-        let (mut outcome, mut position) = (PartOutcome::default(), PartPosition::default());
-        while !position.is_end(part.series.len()) {
-            turn.end_if_spent(&self.host).await;
-            outcome.add(self.timed(turn, |shard, journal| {
-                shard.append_piece(body, part.part_samples(), &mut position, bounds, journal)
-            }));
-        }
-        // One may take a thousand times as long as another.
-        for (at, histogram) in part.histograms.iter().enumerate() {
-            turn.end_if_spent(&self.host).await;
-            outcome.add(self.timed(turn, |shard, journal| {
-                shard.look_ahead_at_histograms(&part.histograms[at..]);
-                shard.append_histograms(body, std::slice::from_ref(histogram), bounds, journal)
-            }));
-        }
-        // After all samples and histograms: these may make their series.
-        for exemplars in part.exemplars.chunks(PIECE_EXEMPLARS) {
-            turn.end_if_spent(&self.host).await;
-            outcome.exemplars.add(
-                self.timed(turn, |shard, journal| shard.append_exemplars(body, exemplars, bounds, journal)),
-            );
-        }
-        for metadata in part.metadata.chunks(PIECE_METADATA) {
+        let until_us = turn.worked_us() + PART_TURN_US;
+        while !part.is_whole() && (turn.worked_us() < until_us || !part.can_wait()) {
             turn.end_if_spent(&self.host).await;
             let now_ms = self.clock.now_ms();
-            self.timed(turn, |shard, journal| shard.hear_metadata(body, metadata, now_ms, journal));
+            self.timed(turn, |shard, journal| part.append_piece(shard, bounds, now_ms, journal));
         }
-        self.shard.borrow_mut().counters.parts += 1;
-        outcome
     }
 
     /// Does a piece of a part, looks at the clock, and counts how long that took.

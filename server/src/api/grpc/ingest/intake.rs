@@ -23,7 +23,7 @@ use crate::routing::{Overloaded, Reservation, Split};
 use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep};
-use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, WriteBody, WritePart};
+use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, StreamId, WriteBody, WritePart};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
@@ -117,6 +117,7 @@ pub(crate) struct Intake {
     caller: Caller,
     series: StreamSeries,
     call: Call,
+    stream: Option<StreamId>,
     /// What the stream has in flight.
     flight: Rc<RefCell<BatchesInFlight>>,
 }
@@ -125,11 +126,11 @@ impl Intake {
     /// For a stream that has defined nothing yet.
     pub(crate) fn new(caller: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
         let definitions = caller.definitions.begin();
-        let series = match call {
-            Call::Once => StreamSeries::new(definitions),
-            Call::Stream { .. } => StreamSeries::caching_refs(definitions),
+        let (series, stream) = match call {
+            Call::Once => (StreamSeries::new(definitions), None),
+            Call::Stream { .. } => (StreamSeries::caching_refs(definitions), Some(StreamId::issue())),
         };
-        Self { caller, series, call, flight }
+        Self { caller, series, call, stream, flight }
     }
 
     /// Takes a message in and tells what is in flight of it.
@@ -271,7 +272,8 @@ impl Intake {
             _some => room.with_message(Rc::clone(&carried.of_message)),
         };
         let mut answers = Vec::with_capacity(table.shards());
-        for (shard, part) in parts {
+        for (shard, mut part) in parts {
+            part.stream = self.stream;
             let write = WritePart { body: Arc::clone(&carried.body), part };
             // There was room, and nobody else asked meanwhile.
             match self.caller.router.ask_to_write(shard, write, &room) {

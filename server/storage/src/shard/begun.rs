@@ -1,0 +1,184 @@
+//! A part on its way into the shard: how far it is taken in, what became of that, and what turned out to be another
+//! shard's. Knows the pieces that a part is taken in by, and neither when they are nor who else waits.
+
+use std::collections::VecDeque;
+
+use crate::message::{MovedSeries, WritePart};
+use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
+use crate::shard::ownership::Ownership;
+use crate::shard::sorting::Sorting;
+use crate::shard::{ReplyTo, Shard};
+use crate::wal::Journal;
+use silverback_model::Epoch;
+
+/// What an exemplar costs, in samples.
+const EXEMPLAR_COST: usize = 32;
+
+/// Exemplars of a part, and metadata, that are taken in between two looks at the clock: some 100 µs.
+const PIECE_EXEMPLARS: usize = 128;
+const PIECE_METADATA: usize = 16;
+
+/// Bytes of a histogram that cost what a sample costs, in the log and in time.
+const HISTOGRAM_BYTES: usize = 64;
+
+/// A part that is taken in as far as it is.
+#[derive(Debug)]
+pub(super) struct BegunPart {
+    pub(super) to: ReplyTo,
+    write: WritePart,
+    /// What comes behind it in its stream, and waits for it.
+    behind: VecDeque<(ReplyTo, WritePart)>,
+    position: PartPosition,
+    /// A series' samples that are sorted before they are taken in.
+    sorting: Option<Sorting>,
+    histograms: usize,
+    exemplars: usize,
+    metadata: usize,
+    outcome: PartOutcome,
+    moved: Option<Box<MovedSeries>>,
+    /// Of the routing by which what moved was taken out last.
+    settled: Option<Epoch>,
+    /// What was taken in since that was asked for last, in samples.
+    cost: usize,
+}
+
+impl BegunPart {
+    /// One of which nothing is taken in.
+    pub(super) fn new(to: ReplyTo, write: WritePart) -> Self {
+        Self {
+            to,
+            write,
+            behind: VecDeque::new(),
+            position: PartPosition::default(),
+            sorting: None,
+            histograms: 0,
+            exemplars: 0,
+            metadata: 0,
+            outcome: PartOutcome::default(),
+            moved: None,
+            settled: None,
+            cost: 0,
+        }
+    }
+
+    /// Whether another part has to wait for this one: both are of one stream.
+    pub(super) fn is_before(&self, write: &WritePart) -> bool {
+        write.part.stream.is_some() && self.write.part.stream == write.part.stream
+    }
+
+    /// Has another part wait for this one.
+    pub(super) fn keep_behind(&mut self, to: ReplyTo, write: WritePart) {
+        self.behind.push_back((to, write));
+    }
+
+    /// How many parts wait for it.
+    pub(super) fn waiting_behind(&self) -> usize {
+        self.behind.len()
+    }
+
+    /// The parts that waited for it.
+    pub(super) fn take_behind(&mut self) -> VecDeque<(ReplyTo, WritePart)> {
+        std::mem::take(&mut self.behind)
+    }
+
+    /// Takes out what became another shard's, of what isn't taken in yet.
+    pub(super) fn give_up_moved(&mut self, ownership: &Ownership) {
+        let settled = ownership.settled();
+        if self.settled == Some(settled) {
+            return;
+        }
+        let is_first = self.settled.replace(settled).is_none();
+        if self.write.part.epoch >= settled {
+            return;
+        }
+        if !is_first {
+            self.let_go_of_taken();
+        }
+        match (&mut self.moved, ownership.split_off(&mut self.write)) {
+            (Some(moved), Some(more)) => moved.parts.append(more.parts),
+            (None, more) => self.moved = more,
+            (Some(_), None) => {}
+        }
+    }
+
+    fn let_go_of_taken(&mut self) {
+        let part = &mut self.write.part;
+        self.position.let_go_of_taken(part);
+        part.histograms.drain(..std::mem::take(&mut self.histograms));
+        part.exemplars.drain(..std::mem::take(&mut self.exemplars));
+    }
+
+    /// Takes a piece in: what is done between two looks at the clock. `now_ms` is when metadata is heard.
+    pub(super) fn append_piece(
+        &mut self,
+        shard: &mut Shard,
+        bounds: TimeBounds,
+        now_ms: i64,
+        journal: &mut impl Journal,
+    ) {
+        let WritePart { body, part } = &mut self.write;
+        if let Some(sorting) = &mut self.sorting {
+            if sorting.step(part) {
+                self.sorting = None;
+            }
+        } else if !self.position.is_end(part.series.len()) {
+            let before = self.position;
+            let piece = shard.append_piece(body, part.part_samples(), &mut self.position, bounds, journal);
+            self.outcome.add(piece);
+            self.cost += self.position.samples_since(before);
+            self.sorting = self.position.unsorted(part, bounds).map(|own| Sorting::begin(part, own));
+        } else if let Some(histogram) = part.histograms.get(self.histograms) {
+            // One may take a thousand times as long as another.
+            shard.look_ahead_at_histograms(&part.histograms[self.histograms..]);
+            let piece = shard.append_histograms(body, std::slice::from_ref(histogram), bounds, journal);
+            self.outcome.add(piece);
+            self.cost += 1 + histogram.message.bytes() / HISTOGRAM_BYTES;
+            self.histograms += 1;
+        } else if let Some(exemplars) = next_of(&part.exemplars, &mut self.exemplars, PIECE_EXEMPLARS) {
+            // After all samples and histograms: these may make their series.
+            self.outcome.exemplars.add(shard.append_exemplars(body, exemplars, bounds, journal));
+            self.cost += EXEMPLAR_COST * exemplars.len();
+        } else if let Some(metadata) = next_of(&part.metadata, &mut self.metadata, PIECE_METADATA) {
+            shard.hear_metadata(body, metadata, now_ms, journal);
+        }
+    }
+
+    /// Whether it had a turn.
+    pub(super) fn is_begun(&self) -> bool {
+        self.settled.is_some()
+    }
+
+    /// Whether all of it is taken in.
+    pub(super) fn is_whole(&self) -> bool {
+        let part = &self.write.part;
+        self.position.is_end(part.series.len())
+            && self.histograms >= part.histograms.len()
+            && self.exemplars >= part.exemplars.len()
+            && self.metadata >= part.metadata.len()
+    }
+
+    /// Whether it may be set aside: what sorts samples is large, and there is one for a shard.
+    pub(super) fn can_wait(&self) -> bool {
+        self.sorting.is_none()
+    }
+
+    /// What was taken in since this was asked last, in samples.
+    pub(super) fn take_cost(&mut self) -> usize {
+        std::mem::take(&mut self.cost)
+    }
+
+    /// Who sent it, what became of it, and what of it is another shard's.
+    pub(super) fn into_outcome(self) -> (ReplyTo, PartOutcome, Option<Box<MovedSeries>>) {
+        (self.to, self.outcome, self.moved)
+    }
+}
+
+/// The next few of a list of which some are taken in.
+fn next_of<'a, T>(all: &'a [T], taken: &mut usize, most: usize) -> Option<&'a [T]> {
+    let next = all[*taken..].chunks(most).next()?;
+    *taken += next.len();
+    Some(next)
+}
+
+#[cfg(test)]
+mod tests;

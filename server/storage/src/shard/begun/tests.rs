@@ -1,0 +1,118 @@
+//! Parts that are taken in piece by piece: with cells that move between two pieces, and with samples in any order.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::*;
+use crate::message::{PartBuffer, PartSeries, PartStart};
+use crate::shard::delete::tests::held;
+use crate::shard::tests::{EVER, NOBODY, append, labels, scrape, shard, write};
+use crate::wal::NoJournal;
+use silverback_model::limits::CELL_COUNT;
+use silverback_model::{CellId, RefusedReason, Sample, SeriesId};
+
+const LATE: TimeBounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
+
+/// Takes pieces in until a part is whole, and tells how many. `between` is called before each.
+fn take_in(
+    shard: &Rc<RefCell<Shard>>,
+    part: &mut BegunPart,
+    bounds: TimeBounds,
+    mut between: impl FnMut(&mut Shard, usize),
+) -> usize {
+    for pieces in 0.. {
+        if part.is_whole() {
+            return pieces;
+        }
+        between(&mut shard.borrow_mut(), pieces);
+        part.give_up_moved(&shard.borrow().ownership);
+        part.append_piece(&mut shard.borrow_mut(), bounds, 0, &mut NoJournal);
+    }
+    unreachable!("it counts to the end of the pieces")
+}
+
+/// Times and start timestamps of a part's samples by series and time.
+fn told(part: &PartBuffer) -> Vec<(SeriesId, i64, i64)> {
+    let of = |(entry, own): (&PartSeries, _)| times_of(entry, own);
+    let mut told: Vec<_> = part.part_samples().each_series().flat_map(of).collect();
+    told.sort_unstable();
+    told
+}
+
+fn times_of(entry: &PartSeries, own: impl Iterator<Item = (Sample, i64)>) -> Vec<(SeriesId, i64, i64)> {
+    own.map(|(sample, start_ms)| (entry.id, sample.timestamp_ms, start_ms)).collect()
+}
+
+#[test]
+fn what_moves_while_a_part_is_taken_in_comes_back_once_and_nothing_of_it_is_taken_in() {
+    const SAMPLES: i64 = 40;
+    let shard = shard();
+    let mut series = scrape(2000, 0);
+    series
+        .iter_mut()
+        .for_each(|(_, own)| *own = (1..=SAMPLES).map(|at| Sample::new(at * 1000, 1.0)).collect());
+    append(&shard, EVER, &scrape(2000, 0));
+    let mut part = write(&series);
+    part.part.epoch = Epoch(3);
+    (0..part.part.samples.len() as u32)
+        .step_by(3)
+        .for_each(|sample| part.part.starts.push(PartStart { sample, start_ms: 1 + i64::from(sample) }));
+    let all = told(&part.part);
+    let mut begun = BegunPart::new(NOBODY, part);
+    let pieces = take_in(&shard, &mut begun, EVER, |shard, pieces| {
+        if [2, 3, 7].contains(&pieces) {
+            let leaving =
+                (0..CELL_COUNT as u16).map(CellId).filter(|cell| usize::from(cell.0) % 10 == pieces);
+            leaving.for_each(|cell| shard.ownership.drain(cell, Epoch(4 + pieces as u64)));
+        }
+    });
+    assert!(pieces > 8, "{pieces} pieces");
+    let (_, outcome, moved) = begun.into_outcome();
+    let moved = moved.expect("a third of the cells has moved");
+    let gone = told(&moved.parts);
+    assert_eq!((outcome.written + gone.len() as u64, outcome.refusals.is_none()), (all.len() as u64, true));
+    assert!(gone.len() > 1000 && outcome.written > 1000);
+    assert_eq!(moved.parts.epoch, Epoch(3));
+    let is_left = |one: &(SeriesId, i64, i64)| gone.binary_search(one).is_ok();
+    assert!(gone.iter().all(|one| all.binary_search(one).is_ok()), "each with its own start timestamp");
+    let stored: usize = held(&shard).iter().map(|(_, samples)| samples.len()).sum();
+    assert_eq!(stored, 2000 + all.iter().filter(|one| !is_left(one)).count());
+}
+
+#[test]
+fn shuffled_samples_of_a_series_take_little_more_than_sorted_ones_and_are_all_there() {
+    const SAMPLES: usize = 100_000;
+    let up = labels(&[("__name__", "up")]);
+    let sample = |i: usize| Sample::new(i as i64 * 36, i as f64);
+    let sorted: Vec<Sample> = (0..SAMPLES).map(sample).collect();
+    let shuffled: Vec<Sample> = (0..SAMPLES).map(|i| sample(i * 61_211 % SAMPLES)).collect();
+    let pieces = |samples: Vec<Sample>| {
+        let shard = shard();
+        let mut part = BegunPart::new(NOBODY, write(&[(up.clone(), samples)]));
+        let pieces = take_in(&shard, &mut part, LATE, |_, _| {});
+        let (_, outcome, _) = part.into_outcome();
+        assert_eq!((outcome.written, outcome.refusals.is_none()), (SAMPLES as u64, true));
+        let stored = held(&shard)[0].1.clone();
+        assert_eq!(stored.len(), SAMPLES);
+        assert!(stored.iter().zip(&sorted).all(|((at_ms, value), sample)| {
+            (*at_ms, *value) == (sample.timestamp_ms, sample.value.to_bits())
+        }));
+        pieces
+    };
+    let (of_sorted, of_shuffled) = (pieces(sorted.clone()), pieces(shuffled));
+    assert!(of_shuffled <= 20 * of_sorted, "{of_shuffled} pieces, {of_sorted} of sorted ones");
+}
+
+#[test]
+fn a_series_samples_are_taken_in_by_time_and_of_two_with_one_time_the_first() {
+    let shard = shard();
+    let at = |seconds: i64, value: f64| Sample::new(seconds * 1000, value);
+    let own = vec![at(9, 9.0), at(5, 5.0), at(7, 7.0), at(5, 5.5), at(8, 8.0), at(7, 7.0), at(10, 10.0)];
+    let mut part = BegunPart::new(NOBODY, write(&[(labels(&[("__name__", "up")]), own)]));
+    take_in(&shard, &mut part, LATE, |_, _| {});
+    let (_, outcome, _) = part.into_outcome();
+    let refused: Vec<_> = outcome.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect();
+    assert_eq!((outcome.written, refused), (6, vec![(RefusedReason::Duplicate, 1)]));
+    let expect = [5.0, 7.0, 8.0, 9.0, 10.0f64].map(|value| (value as i64 * 1000, value.to_bits()));
+    assert_eq!(held(&shard)[0].1, expect);
+}

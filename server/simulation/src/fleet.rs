@@ -24,6 +24,10 @@ pub struct Fleet {
 const HISTOGRAMS_ONE_IN: u64 = 20;
 /// One of so many samples comes late.
 const LATE_ONE_IN: usize = 20;
+/// One of so many has samples for a minute, in any order.
+const BACKLOG_ONE_IN: usize = 512;
+/// So many, at most.
+const BACKLOG_MAX: usize = 250;
 /// Series whose samples are held back at a time.
 const HELD_BACK_MAX: usize = 100;
 
@@ -72,7 +76,13 @@ impl Fleet {
 
     fn scrape_one(&mut self, random: &mut Random, place: usize, now_ms: i64) -> Option<Scraped> {
         let now_ms = now_ms - self.lag_ms(place);
-        let samples = if random.one_in(8) { random.within(1..6) } else { 1 };
+        let is_backlog =
+            self.held_back_max > 0 && !self.has_histograms(place) && random.one_in(BACKLOG_ONE_IN);
+        let samples = match is_backlog {
+            true => random.within(1..BACKLOG_MAX),
+            false if random.one_in(8) => random.within(1..6),
+            false => 1,
+        };
         let oldest_ms = (self.newest_ms[place].max(now_ms - 60_000) + 1).min(now_ms + 1);
         let step_ms = (now_ms - oldest_ms + 1) / samples as i64;
         if step_ms == 0 {
@@ -80,7 +90,11 @@ impl Fleet {
         }
         let times = (0..samples as i64).map(|i| now_ms - (samples as i64 - 1 - i) * step_ms);
         self.newest_ms[place] = now_ms;
-        Some((self.labels(place), times.map(|at_ms| Sample::new(at_ms, value(random, place))).collect()))
+        let mut samples: Vec<Sample> = times.map(|at_ms| Sample::new(at_ms, value(random, place))).collect();
+        if is_backlog {
+            (1..samples.len()).for_each(|at| samples.swap(at, random.below(at + 1)));
+        }
+        Some((self.labels(place), samples))
     }
 
     /// Some series are sent when they are nearly too old: they expire again and again.
@@ -100,6 +114,10 @@ impl Fleet {
         mixed(self.number(place) as u64 ^ (self.client as u64) << 32)
     }
 
+    fn has_histograms(&self, place: usize) -> bool {
+        (self.shape(place) >> 24).is_multiple_of(HISTOGRAMS_ONE_IN)
+    }
+
     fn labels(&self, place: usize) -> Labels {
         let (number, shape) = (self.number(place), self.shape(place));
         let mut pairs = vec![
@@ -113,7 +131,7 @@ impl Fleet {
         if shape.is_multiple_of(5) {
             pairs.push(("zone", format!("zöne-{}", (shape >> 16) % 3)));
         }
-        if (shape >> 24) % HISTOGRAMS_ONE_IN == 0 {
+        if self.has_histograms(place) {
             let (name, value) = histograms::LABEL;
             pairs.push((name, value.to_owned()));
         }
@@ -148,7 +166,8 @@ fn a_series_time_goes_forward_but_for_late_samples_and_churn_brings_new_ones() {
     let mut newest = std::collections::BTreeMap::new();
     let (mut samples_sent, mut late) = (0, 0);
     for step in 0..200 {
-        for (labels, samples) in fleet.scrape(&mut random, 1_000_000 + step * 10) {
+        for (labels, mut samples) in fleet.scrape(&mut random, 1_000_000 + step * 10) {
+            samples.sort_by_key(|sample| sample.timestamp_ms);
             let before = newest.entry(labels).or_insert(i64::MIN);
             for sample in samples {
                 samples_sent += 1;

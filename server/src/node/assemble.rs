@@ -233,7 +233,8 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
         ship_what_is_left(&shared, &core, keeper).await;
     }
     drain(&shared).await;
-    inbox.close();
+    // Whoever still had a write in flight has been cut.
+    inbox.abandon();
     if let Some(Err(error)) = recovered.take() {
         return Err(error.into());
     }

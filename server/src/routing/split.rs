@@ -25,7 +25,7 @@ impl<'a> Split<'a> {
         Self { table, pool, parts, current: 0, overloaded: false }
     }
 
-    /// Begins a series; its `samples` follow.
+    /// Begins a series, or goes on with it where it is the last one; its `samples` follow.
     #[inline(always)]
     pub fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
         self.part_series(PartSeries::new(id, labels, samples));
@@ -34,8 +34,10 @@ impl<'a> Split<'a> {
     /// The same, as a part has it.
     #[inline(always)]
     pub fn part_series(&mut self, series: PartSeries) {
-        if let Some(part) = self.part_of(series.id) {
-            part.series.push(series);
+        let Some(part) = self.part_of(series.id) else { return };
+        match part.series.last_mut() {
+            Some(last) if last.goes_on_as(&series) => last.samples += series.samples,
+            Some(_) | None => part.series.push(series),
         }
     }
 
@@ -169,6 +171,21 @@ mod tests {
             [(id(0), 2), (id(1), 1)]
         );
         assert_eq!(first.samples.iter().map(|s| s.value).collect::<Vec<_>>(), [0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn a_series_that_comes_several_times_in_a_row_is_one() {
+        let pool = PartPool::default();
+        let mut split = Split::new(Rc::new(RoutingTable::even(1)), &pool);
+        let spans = [0, 8, 16].map(|begin| LabelSpan::new(LabelSource::Wire, begin, 8));
+        for (cell, span, count) in [(0, spans[0], 2), (0, spans[1], 1), (1, spans[2], 1), (0, spans[0], 1)] {
+            split.series(id(cell), span, count);
+            (0..count).for_each(|t| split.sample(Sample::new(i64::from(t), cell as f64)));
+        }
+        let (_, part) = split.finish().unwrap().next().unwrap();
+        let series: Vec<_> = part.series.iter().map(|s| (s.id, s.labels, s.samples)).collect();
+        assert_eq!(series, [(id(0), spans[0], 3), (id(1), spans[2], 1), (id(0), spans[0], 1)]);
+        assert_eq!(part.samples.len(), 5);
     }
 
     #[test]

@@ -169,24 +169,26 @@ impl SeriesStore {
             let merged = merge(&sealed[from..to], &folded);
             self.splice(at, from..to, merged);
         } else {
-            let from = self.joinable_before(at, from, &folded);
-            let merged = merge(&self.sealed(at)[from..to], &folded);
-            self.splice(at, from..to, merged);
+            let joined = self.joinable(at, from, &folded);
+            let merged = merge(&self.sealed(at)[joined.clone()], &folded);
+            self.splice(at, joined, merged);
         }
         true
     }
 
-    /// Where to merge chunks from that lie in nobody's way: with the one before where both fit into one, so that a
-    /// few late samples at a time don't leave a chunk each.
-    fn joinable_before(&self, at: SeriesRef, place: usize, folded: &SealedChunk) -> usize {
+    /// What to merge samples with that lie in nobody's way: with the chunk before them or else the one after, where both fit
+    /// into one, so that a few late samples at a time don't leave a chunk each, whether from old to new or from new to old.
+    fn joinable(&self, at: SeriesRef, place: usize, folded: &SealedChunk) -> Range<usize> {
         let range = |time_ms: i64| time_ms.div_euclid(CHUNK_RANGE_MS);
-        let joins = |before: &SealedChunk| {
-            before.count() + folded.count() <= CHUNK_SAMPLES
-                && range(before.min_timestamp_ms()) == range(folded.min_timestamp_ms())
+        let joins = |chunk: &SealedChunk| {
+            chunk.count() + folded.count() <= CHUNK_SAMPLES
+                && range(chunk.min_timestamp_ms()) == range(folded.min_timestamp_ms())
         };
+        let sealed = self.sealed(at);
         match place.checked_sub(1) {
-            Some(before) if joins(&self.sealed(at)[before]) => before,
-            Some(_) | None => place,
+            Some(before) if joins(&sealed[before]) => before..place,
+            Some(_) | None if sealed.get(place).is_some_and(joins) => place..place + 1,
+            Some(_) | None => place..place,
         }
     }
 

@@ -335,6 +335,14 @@ impl PartSeries {
     pub const fn new(id: SeriesId, labels: LabelSpan, samples: u32) -> Self {
         Self { id, labels, samples, cached: CachedRef::NONE }
     }
+
+    /// Whether another one, right after this one, is of the same series and named alike: both are one then.
+    #[inline(always)]
+    pub fn goes_on_as(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.labels.is_deltas() == other.labels.is_deltas()
+            && self.labels.stream_ref() == other.labels.stream_ref()
+    }
 }
 
 /// The start timestamp of one of a part's samples: since when it counts. Most samples have none.

@@ -1,14 +1,12 @@
 //! The way of a part into the shard: find or make each series, take its samples in, count.
 
-use std::ops::Range;
-
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{
-    CachedRef, ExemplarOutcome, LabelSpan, PartBuffer, PartSamples, PartSeries, RefUpdates, Refusals,
-    WriteBody,
+    CachedRef, ExemplarOutcome, LabelSpan, PartSamples, PartSeries, RefUpdates, Refusals, WriteBody,
 };
 use crate::shard::Shard;
+use crate::shard::position::{PartPosition, begins_unsorted};
 use crate::shard::refusal_words::{Seen, job_of, labels_text, numbers};
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
 use crate::wal::Journal;
@@ -102,17 +100,6 @@ pub struct PartOutcome {
     pub refusals: Option<Box<Refusals>>,
     /// Where series are that aren't where their sender had them.
     pub ref_updates: Option<Box<RefUpdates>>,
-}
-
-/// How far a part is taken in.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PartPosition {
-    /// Series that are, all of them.
-    series: usize,
-    /// Samples of the next series that are.
-    of_next: usize,
-    /// Samples of all series that are.
-    samples: usize,
 }
 
 impl Shard {
@@ -286,8 +273,8 @@ impl Shard {
     }
 
     /// Takes the other samples of a series in, the `in_order`-th and those after it, whatever they are, until that took
-    /// `work`, or one is older than the one before it: these are sorted first, see [`PartPosition::unsorted`]. Tells how
-    /// many of all are taken then.
+    /// `work`, or until there are many that have to be sorted first, see [`PartPosition::unsorted`]. Tells how many of all are
+    /// taken then.
     #[inline(never)]
     fn append_rest(
         &mut self,
@@ -307,7 +294,7 @@ impl Shard {
         // Of one that is made here no histogram is known.
         let has_histograms = series.is_some_and(|series| self.store.has_histograms(series));
         for (i, sample) in samples.iter().enumerate().skip(in_order) {
-            if late_window_ms > 0 && is_descent(samples, i) {
+            if late_window_ms > 0 && begins_unsorted(samples, i) {
                 break;
             }
             let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
@@ -508,47 +495,6 @@ impl Shard {
         self.table_bytes -= table.bytes();
         table.insert(id, series, |s| store.id(s));
         self.table_bytes += table.bytes();
-    }
-}
-
-/// Whether a sample is older than the one before it.
-fn is_descent(samples: &[Sample], at: usize) -> bool {
-    at > 0 && samples[at].timestamp_ms < samples[at - 1].timestamp_ms
-}
-
-impl PartPosition {
-    /// The places of a series' samples that come next, where the first of them is older than the one before it. There are
-    /// none among deltas, which are summed in the order in which they came, nor where no late samples are taken in: each
-    /// of them is refused for itself.
-    pub(super) fn unsorted(&self, part: &PartBuffer, bounds: TimeBounds) -> Option<Range<usize>> {
-        let entry = part.series.get(self.series).filter(|_| self.of_next > 0 && bounds.late_window_ms > 0)?;
-        let own = self.samples..self.samples + entry.samples as usize - self.of_next;
-        (!entry.labels.is_deltas() && is_descent(&part.samples, own.start)).then_some(own)
-    }
-
-    /// Lets a part go of what is taken in.
-    pub(super) fn let_go_of_taken(&mut self, part: &mut PartBuffer) {
-        part.let_go_of_first(self.series, self.samples);
-        if let Some(next) = part.series.first_mut() {
-            next.samples -= self.of_next as u32;
-        }
-        *self = Self::default();
-    }
-
-    /// Samples that were taken in since another position.
-    pub(super) fn samples_since(&self, before: Self) -> usize {
-        self.samples - before.samples
-    }
-
-    /// Whether all series of a part are taken in that has so many.
-    pub(crate) fn is_end(&self, series: usize) -> bool {
-        self.series >= series
-    }
-
-    /// Series and samples that were taken in since another one.
-    #[cfg(test)]
-    pub(super) fn since(&self, before: Self) -> (usize, usize) {
-        (self.series - before.series, self.samples - before.samples)
     }
 }
 

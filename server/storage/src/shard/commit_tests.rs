@@ -11,9 +11,10 @@ use futures::future::LocalBoxFuture;
 
 use crate::message::{ControlRequest, ShardReply, ShardRequest, StreamId, WriteReply};
 use crate::shard::scripted::Scripted;
-use crate::shard::tests::{NOBODY, scrape, shard, worker, write};
+use crate::shard::tests::{NOBODY, labels, scrape, shard, worker, write};
 use crate::shard::{Inbox, Shard};
 use crate::wal::{Durable, Log, LogError, LogReport, Lsn, MemoryLog, NoJournal};
+use silverback_model::Sample;
 
 /// When a commit takes its group out of the journal.
 #[derive(Clone, Copy, PartialEq)]
@@ -343,6 +344,53 @@ fn small_parts_that_never_end_leave_large_ones_their_turns() {
 }
 
 #[test]
+fn of_many_large_parts_the_first_end_long_before_the_last() {
+    const MANY: usize = 20;
+    const SAMPLES: usize = 50_000;
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    held.log.ends.borrow_mut().extend(std::iter::repeat_n(Ok(()), 10 * MANY));
+    for i in 0..MANY {
+        let own = (0..SAMPLES + i).map(|at| Sample::new(at as i64, 1.0)).collect();
+        let part = write(&[(labels(&[("__name__", &format!("part_{i}"))]), own)]);
+        held.inbox.push(NOBODY, ShardRequest::Write(part));
+    }
+    let mut set_aside_at = [0; MANY + 1];
+    while held.done().1 < MANY as u64 {
+        held.host.yield_next();
+        assert!(!held.go_on());
+        set_aside_at[held.done().1 as usize] = held.shard.borrow().stats().parts_set_aside;
+    }
+    held.inbox.close();
+    while !held.go_on() {}
+    let ended = held.written();
+    assert_eq!(ended.len(), MANY);
+    let mut numbered = (SAMPLES as u64..).zip(&ended);
+    assert!(numbered.all(|(came, ended)| came.abs_diff(*ended) < 4), "nearly as they came: {ended:?}");
+    assert!(0 < set_aside_at[4] && set_aside_at[4] * 3 < set_aside_at[MANY], "{set_aside_at:?}");
+}
+
+#[test]
+fn large_parts_are_committed_amid_their_turns_and_answered_once_at_their_end() {
+    const SAMPLES: i64 = 150_000;
+    for takes in [Takes::AtOnce, Takes::AsItEnds] {
+        let mut held = Held::new(takes);
+        held.host.take_between_looks(SLOW_PIECE_US);
+        let up = labels(&[("__name__", "up")]);
+        let own = (0..SAMPLES).map(|i| Sample::new(i, 1.0)).collect();
+        held.inbox.push(NOBODY, ShardRequest::Write(write(&[(up, own)])));
+        held.inbox.close();
+        let mut commits = 0;
+        while !held.end_commit(Ok(())) {
+            commits += 1;
+            assert!(commits < 10, "it comes to an end");
+        }
+        assert_eq!(held.written(), [SAMPLES as u64]);
+        assert!(held.log.commits.get() >= 2, "{} commits", held.log.commits.get());
+    }
+}
+
+#[test]
 fn a_question_is_answered_amid_a_large_part() {
     let mut held = Held::new(Takes::AtOnce);
     held.host.take_between_looks(SLOW_PIECE_US);
@@ -378,7 +426,7 @@ fn a_stream_s_parts_are_taken_in_in_their_order_however_large_they_are() {
 }
 
 #[test]
-fn a_part_that_is_refused_amid_its_turns_lets_its_stream_go_on() {
+fn of_a_part_that_is_refused_amid_its_turns_what_was_taken_in_is_committed_and_its_stream_goes_on() {
     let mut held = Held::new(Takes::AtOnce);
     held.host.take_between_looks(SLOW_PIECE_US);
     let stream = StreamId::issue();
@@ -390,8 +438,25 @@ fn a_part_that_is_refused_amid_its_turns_lets_its_stream_go_on() {
     held.inbox.close();
     while !held.end_commit(Ok(())) {}
     let replies = held.replies.take();
-    assert!(matches!(
-        &replies[..],
-        [ShardReply::Write(WriteReply::MemoryFull), ShardReply::Write(WriteReply::MemoryFull)]
-    ));
+    assert_eq!(replies.len(), 2);
+    let is_full = |reply: &ShardReply| matches!(reply, ShardReply::Write(WriteReply::MemoryFull));
+    assert!(replies.iter().all(is_full), "{replies:?}");
+    assert!(held.shard.borrow().stats().samples > 0);
+    assert_eq!(held.done(), (1, 0), "they aren't left to another part's commit");
+}
+
+#[test]
+fn once_nobody_waits_a_large_part_is_let_go_of_and_what_was_taken_in_is_committed() {
+    let mut held = Held::new(Takes::AtOnce);
+    held.host.take_between_looks(SLOW_PIECE_US);
+    held.host.yield_next();
+    held.write(LARGE, 1000);
+    held.write(3, 1000);
+    assert!(!held.go_on());
+    held.inbox.abandon();
+    assert!(!held.go_on());
+    assert_eq!((held.log.commits.get(), held.log.ends.borrow().len()), (1, 0));
+    assert!(held.end_commit(Ok(())));
+    assert!(held.replies.borrow().is_empty());
+    assert!((1..LARGE as u64).contains(&held.shard.borrow().stats().samples));
 }

@@ -7,12 +7,15 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use crate::message::{ControlRequest, Correlation, ShardRequest, WritePart};
-use crate::shard::begun::BegunPart;
+use crate::shard::in_progress::PartInProgress;
 use silverback_host::waiters::KeptWaker;
 
 /// What a write may take of the core, in µs, before another one has its turn: more than most take at all, so that reads
 /// see these whole. What isn't begun has as much of the time as what is.
 pub(super) const PART_TURN_US: u64 = 1000;
+
+/// So many of those that are begun have turns.
+const TAKING_TURNS: usize = 4;
 
 /// Where a reply goes: a core, and the request on it that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +31,16 @@ pub struct ReplyTo {
 #[derive(Debug, Default)]
 pub struct Inbox {
     writes: RefCell<VecDeque<(ReplyTo, WritePart)>>,
-    /// Writes that took longer than their turn. Each goes to the end of these after its next one.
-    begun: RefCell<VecDeque<BegunPart>>,
+    /// Writes that took longer than their turn. The first few have their turns one after the other, and the others wait for
+    /// one of them to end: so the first don't end with the last.
+    begun: RefCell<VecDeque<PartInProgress>>,
     /// What those that weren't begun took since one that was had its turn, in µs.
     unbegun_us: Cell<u64>,
     questions: RefCell<VecDeque<(ReplyTo, ControlRequest)>>,
     worker: KeptWaker,
     closed: Cell<bool>,
+    /// Nobody waits for writes any more.
+    abandoned: Cell<bool>,
     /// The watchdog asked the worker whether it is there, and has no sign yet.
     sign_wanted: Cell<bool>,
 }
@@ -55,9 +61,22 @@ impl Inbox {
         self.wake();
     }
 
+    /// Closes it, where nobody waits for what is in it: writes are let go, in the midst of a part, too.
+    pub fn abandon(&self) {
+        self.abandoned.set(true);
+        self.writes.borrow_mut().clear();
+        self.begun.borrow_mut().clear();
+        self.close();
+    }
+
+    /// Whether nobody waits for writes any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+
     /// Requests that wait.
     pub(crate) fn len(&self) -> usize {
-        let begun = self.begun.borrow().iter().map(|part| 1 + part.waiting_behind()).sum::<usize>();
+        let begun = self.begun.borrow().iter().map(|part| 1 + part.followers()).sum::<usize>();
         self.writes() + begun + self.questions.borrow().len()
     }
 
@@ -68,7 +87,17 @@ impl Inbox {
 
     /// Whether none waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.writes() == 0 && !self.has_begun() && self.questions.borrow().is_empty()
+    }
+
+    /// Whether a write waits that is begun.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.begun.borrow().is_empty()
+    }
+
+    /// Whether a write that is begun has the next turn, if there is one.
+    pub(super) fn is_begun_due(&self) -> bool {
+        self.unbegun_us.get() >= PART_TURN_US
     }
 
     /// Asks the worker for a sign that it is there. Tells whether it gave the one that was asked for before.
@@ -83,9 +112,9 @@ impl Inbox {
     }
 
     /// The write whose turn it is.
-    pub(super) fn take_part(&self) -> Option<BegunPart> {
+    pub(super) fn take_part(&self) -> Option<PartInProgress> {
         self.sign_wanted.set(false);
-        if self.unbegun_us.get() < PART_TURN_US
+        if !self.is_begun_due()
             && let Some(part) = self.take_unbegun()
         {
             return Some(part);
@@ -94,13 +123,13 @@ impl Inbox {
         begun.or_else(|| self.take_unbegun())
     }
 
-    /// The next write that isn't begun. What is of a stream that has one begun is put behind that.
-    fn take_unbegun(&self) -> Option<BegunPart> {
+    /// The next write that isn't begun. What is of a stream that has one begun waits for that.
+    fn take_unbegun(&self) -> Option<PartInProgress> {
         let (mut writes, mut begun) = (self.writes.borrow_mut(), self.begun.borrow_mut());
         while let Some((to, write)) = writes.pop_front() {
-            match begun.iter_mut().find(|part| part.is_before(&write)) {
-                Some(part) => part.keep_behind(to, write),
-                None => return Some(BegunPart::new(to, write)),
+            match find_before(&mut begun, &write) {
+                Some(part) => part.add_follower(to, write),
+                None => return Some(PartInProgress::new(to, write)),
             }
         }
         None
@@ -112,15 +141,17 @@ impl Inbox {
         self.unbegun_us.set(if was_begun { 0 } else { self.unbegun_us.get() + took_us });
     }
 
-    /// Puts a write back that had its turn.
-    pub(super) fn put_back(&self, part: BegunPart) {
-        self.begun.borrow_mut().push_back(part);
+    /// Puts a write back that had a turn and isn't whole.
+    pub(super) fn put_back(&self, part: PartInProgress, was_begun: bool) {
+        let mut begun = self.begun.borrow_mut();
+        let place = if was_begun { begun.len().min(TAKING_TURNS - 1) } else { begun.len() };
+        begun.insert(place, part);
     }
 
-    /// Lets those go on that waited behind a write, before all others.
-    pub(super) fn let_follow(&self, behind: VecDeque<(ReplyTo, WritePart)>) {
+    /// Lets those go on that waited for a write, before all others.
+    pub(super) fn let_follow(&self, followers: VecDeque<(ReplyTo, WritePart)>) {
         let mut writes = self.writes.borrow_mut();
-        behind.into_iter().rev().for_each(|write| writes.push_front(write));
+        followers.into_iter().rev().for_each(|write| writes.push_front(write));
     }
 
     /// The next question that waits.
@@ -151,6 +182,15 @@ impl Inbox {
         })
         .await
     }
+}
+
+/// The begun write that another one has to wait for.
+fn find_before<'a>(
+    begun: &'a mut VecDeque<PartInProgress>,
+    write: &WritePart,
+) -> Option<&'a mut PartInProgress> {
+    let stream = write.part.stream?;
+    begun.iter_mut().find(|part| part.stream() == Some(stream))
 }
 
 #[cfg(test)]

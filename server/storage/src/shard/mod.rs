@@ -3,11 +3,11 @@
 //! State changes are plain functions: no other task ever sees half of one. What awaits (commits,
 //! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
-mod begun;
 pub mod checkpoint;
 pub mod delete;
 mod exemplars;
 pub(crate) mod histograms;
+mod in_progress;
 pub mod inbox;
 pub mod index;
 mod late_marks;
@@ -17,6 +17,7 @@ pub mod memory;
 mod metadata;
 pub(crate) mod migration;
 pub mod ownership;
+mod position;
 mod postings;
 pub mod pulses;
 pub mod read;

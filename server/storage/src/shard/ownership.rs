@@ -63,26 +63,26 @@ impl Ownership {
         self.settled
     }
 
-    /// Takes out of a part what is another shard's. Of a cell either all parts of an epoch that come
-    /// behind some moment are refused, or none: so what is refused keeps its order.
-    #[inline]
-    pub(crate) fn split_off(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
-        if write.part.epoch >= self.settled { None } else { self.split_off_each(write) }
-    }
-
+    /// Whether the shard takes in all of a part of an earlier epoch, but for so many first series, histograms and exemplars.
+    ///
     /// Not in pieces: it takes some ns for each series, and some ms where hundreds of thousands are in one part. Only those
     /// parts come here that were routed before their senders knew of a move.
     #[cold]
-    fn split_off_each(&self, write: &mut WritePart) -> Option<Box<MovedSeries>> {
+    pub(crate) fn takes_rest(&self, part: &PartBuffer, but: (usize, usize, usize)) -> bool {
+        let takes = |cell: CellId| self.lease(cell).writes_from <= part.epoch;
+        part.series[but.0..].iter().all(|series| takes(series.id.cell()))
+            && part.histograms[but.1..].iter().all(|histogram| takes(histogram.id.cell()))
+            && part.exemplars[but.2..].iter().all(|exemplar| takes(exemplar.series.cell()))
+    }
+
+    /// Takes out of a part what is another shard's. Of a cell either all parts of an epoch that come after some moment are
+    /// refused, or none: so what is refused keeps its order.
+    #[cold]
+    pub(crate) fn split_off(&self, write: &mut WritePart) -> MovedSeries {
         let epoch = write.part.epoch;
         let is_taken = |series: &PartSeries| self.lease(series.id.cell()).writes_from <= epoch;
         let takes = |histogram: &PartHistogram| self.lease(histogram.id.cell()).writes_from <= epoch;
         let is_kept = |exemplar: &PartExemplar| self.lease(exemplar.series.cell()).writes_from <= epoch;
-        let part = &write.part;
-        let has_all = part.histograms.iter().all(takes) && part.exemplars.iter().all(is_kept);
-        if has_all && part.series.iter().all(is_taken) {
-            return None;
-        }
         let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer::default());
         moved.epoch = epoch;
         for (series, samples) in write.part.part_samples().each_series() {
@@ -97,7 +97,7 @@ impl Ownership {
         moved.exemplars.extend(write.part.exemplars.extract_if(.., |exemplar| !is_kept(exemplar)));
         (write.part.series, write.part.samples) = (kept.series, kept.samples);
         write.part.starts = kept.starts;
-        Some(Box::new(MovedSeries { body: Arc::clone(&write.body), parts: moved }))
+        MovedSeries { body: Arc::clone(&write.body), parts: moved }
     }
 
     /// Whether the shard answers reads of an epoch for a cell.
@@ -213,7 +213,8 @@ mod tests {
     }
 
     fn takes_all(ownership: &Ownership, epoch: u64) -> bool {
-        ownership.split_off(&mut part(epoch)).is_none()
+        let part = part(epoch);
+        part.part.epoch >= ownership.settled() || ownership.takes_rest(&part.part, (0, 0, 0))
     }
 
     /// The epochs up to 9 whose parts are taken whole, and whose reads are answered for the cell.
@@ -227,7 +228,11 @@ mod tests {
         let mut ownership = Ownership::default();
         ownership.drain(CELL, Epoch(4));
         let mut write = part(3);
-        let moved = ownership.split_off(&mut write).unwrap();
+        assert!(
+            !ownership.takes_rest(&write.part, (0, 0, 0)) && !ownership.takes_rest(&write.part, (1, 0, 0))
+        );
+        assert!(ownership.takes_rest(&write.part, (2, 0, 0)), "what is taken in stays");
+        let moved = ownership.split_off(&mut write);
         let told = |parts: &PartBuffer| {
             let cells: Vec<u16> = parts.series.iter().map(|series| series.id.cell().0).collect();
             let starts = parts.starts.iter().map(|start| (start.sample, start.start_ms)).collect::<Vec<_>>();

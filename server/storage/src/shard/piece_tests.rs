@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use crate::message::PartSamples;
 use crate::shard::Shard;
-use crate::shard::append::{PIECE_WORK, PartOutcome, PartPosition, TimeBounds};
+use crate::shard::append::{PIECE_WORK, PartOutcome, TimeBounds};
+use crate::shard::position::PartPosition;
 use crate::shard::tests::{EVER, append, encode, labels, scrape, shard};
 use crate::wal::NoJournal;
 use silverback_model::{Labels, Sample};
@@ -140,11 +141,13 @@ fn samples_that_are_refused_end_a_piece_sooner_and_each_change_of_the_reason_doe
 fn late_samples_end_a_piece_by_what_they_take_and_the_next_one_goes_on_there() {
     let shard = shard();
     let up = labels(&[("__name__", "up")]);
-    append(&shard, LATE, &[(up.clone(), vec![Sample::new(3_600_000, 0.0)])]);
-    // From new to old: each has to be looked for, and the ones before it folded.
-    let samples: Vec<Sample> = (1..3000).rev().map(|i| Sample::new(i * 1000, i as f64)).collect();
-    let taken = append_in_pieces(&shard, LATE, &[(up, samples)]);
-    assert_eq!((taken.outcome.written, refused(&taken)), (2999, 0));
-    assert!(taken.samples_max < 150, "{taken:?}");
-    assert_eq!(shard.borrow().stats().late, 2999);
+    let every = |step: i64, from: i64, samples: i64| {
+        vec![(up.clone(), (0..samples).map(|i| Sample::new(from + i * step, i as f64)).collect())]
+    };
+    append(&shard, LATE, &every(100, 0, 36_000));
+    // Each lies in another chunk, which is written anew for it.
+    let taken = append_in_pieces(&shard, LATE, &every(12_000, 50, 299));
+    assert_eq!((taken.outcome.written, refused(&taken)), (299, 0));
+    assert!((2..150).contains(&taken.samples_max), "{taken:?}");
+    assert_eq!(shard.borrow().stats().late, 299);
 }

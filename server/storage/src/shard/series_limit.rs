@@ -34,10 +34,14 @@ impl SeriesLimit {
         series >= self.of_shard
     }
 
-    /// The shard has so many of the cells.
-    fn deal(&mut self, cells: usize) {
-        let of_shard = (self.of_node as u128 * cells as u128).div_ceil(CELL_COUNT as u128);
-        self.of_shard = usize::try_from(of_shard).unwrap_or(usize::MAX);
+    /// The shard has these of the cells. However they are dealt out, all shards together have what the node may hold.
+    fn deal(&mut self, cells: impl Iterator<Item = CellId>) {
+        self.of_shard = cells.map(|cell| self.of_cell(cell)).sum();
+    }
+
+    fn of_cell(self, CellId(cell): CellId) -> usize {
+        let of_first = |cells: u16| self.of_node as u128 * u128::from(cells) / CELL_COUNT as u128;
+        (of_first(cell + 1) - of_first(cell)) as usize
     }
 }
 
@@ -46,12 +50,11 @@ impl Shard {
     /// holds the first, count: so do the series.
     pub(super) fn deal_series_limit(&mut self) {
         let arriving = self.incoming.as_ref().map(|incoming| incoming.cell);
-        let counts = |at: usize| {
-            let cell = CellId(at as u16);
-            self.owns(cell) || arriving == Some(cell) || !self.cells[at].table.is_empty()
-        };
-        let cells = (0..CELL_COUNT).filter(|at| counts(*at)).count();
-        self.series_limit.deal(cells);
+        let has_series = |cell: CellId| !self.cells[usize::from(cell.0)].table.is_empty();
+        let counts = |cell: &CellId| self.owns(*cell) || arriving == Some(*cell) || has_series(*cell);
+        let mut limit = self.series_limit;
+        limit.deal((0..CELL_COUNT as u16).map(CellId).filter(counts));
+        self.series_limit = limit;
     }
 }
 
@@ -59,19 +62,34 @@ impl Shard {
 mod tests {
     use super::*;
 
-    fn check(of_node: usize, cells: usize, expect: usize) {
+    fn limit_of(of_node: usize, cells: impl Iterator<Item = u16>) -> usize {
         let mut limit = SeriesLimit::new(of_node);
-        limit.deal(cells);
-        assert!(limit.is_reached_by(expect) && !(expect > 0 && limit.is_reached_by(expect - 1)));
-        assert_eq!(limit.of_shard(), (of_node < usize::MAX).then_some(expect));
+        limit.deal(cells.map(CellId));
+        assert!(
+            limit.is_reached_by(limit.of_shard)
+                && !(limit.of_shard > 0 && limit.is_reached_by(limit.of_shard - 1))
+        );
+        assert_eq!(limit.of_shard(), (of_node < usize::MAX).then_some(limit.of_shard));
+        limit.of_shard
     }
 
     #[test]
     fn a_shard_has_its_cells_part_of_the_node_s_limit() {
-        check(1_000_000, CELL_COUNT, 1_000_000);
-        check(1_000_000, CELL_COUNT / 2, 500_000);
-        check(1_000_000, 0, 0);
-        check(2, 1, 1);
-        check(usize::MAX, CELL_COUNT, usize::MAX);
+        const CELLS: u16 = CELL_COUNT as u16;
+        assert_eq!(limit_of(1_000_000, 0..CELLS), 1_000_000);
+        assert_eq!(limit_of(1_000_000, 0..CELLS / 2), 500_000);
+        assert_eq!(limit_of(1_000_000, 0..0), 0);
+        assert_eq!(limit_of(usize::MAX, 0..CELLS), usize::MAX);
+    }
+
+    #[test]
+    fn however_cells_are_dealt_out_all_shards_together_have_the_node_s_limit() {
+        for of_node in [0, 1, 2, 1023, 2000, 2001, 1_000_003, usize::MAX] {
+            for shards in [1, 2, 3, 7, 128] {
+                let of = |shard| (0..CELL_COUNT as u16).filter(move |cell| cell * 31 % shards == shard);
+                let all: usize = (0..shards).map(|shard| limit_of(of_node, of(shard))).sum();
+                assert_eq!(all, of_node, "{shards} shards");
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::message::{
     ReadError, ShardReply, ShardStats, WriteAck, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
-use crate::shard::begun::BegunPart;
+use crate::shard::in_progress::PartInProgress;
 use crate::shard::inbox::PART_TURN_US;
 use crate::shard::window::GroupWindow;
 use crate::shard::{Host, Inbox, Reads, ReplyTo, Shard, delete, migration};
@@ -112,17 +112,12 @@ impl Turn {
 #[derive(Default)]
 struct AppendedGroup {
     parts: Vec<Appended>,
-    /// In samples, what was taken in of other parts among it.
+    /// At most so many samples are in it, those of parts that aren't whole among them.
     samples: usize,
     window: GroupWindow,
 }
 
 impl AppendedGroup {
-    /// Whether it is to be committed: somebody waits for it, or it is large.
-    fn is_due(&self) -> bool {
-        !self.parts.is_empty() || self.samples >= GROUP_SAMPLES
-    }
-
     /// Takes out the first parts, those that the commit of the former group has made durable, too: they were appended
     /// before the log took it.
     fn take_covered(&mut self, durable: Durable) -> impl Iterator<Item = Appended> {
@@ -136,10 +131,10 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Serves until the inbox is closed and empty.
     pub async fn run(self) {
         let mut group = AppendedGroup::default();
-        while group.is_due() || self.inbox.wait().await {
-            self.append_waiting(&mut group, || true).await;
+        while self.is_due(&group) || self.inbox.wait().await {
+            self.append_waiting(&mut group).await;
             self.wait_for_more(&mut group).await;
-            if group.is_due() {
+            if self.is_due(&group) {
                 group = self.commit(group).await;
             }
             if !self.inbox.is_empty() {
@@ -148,9 +143,18 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends what comes while the group's window is open.
+    /// Whether a group is to be committed: somebody waits for it, or it is large, or a part of which it has some was refused
+    /// before its end.
+    fn is_due(&self, group: &AppendedGroup) -> bool {
+        let has_some = group.samples > 0;
+        !group.parts.is_empty() || group.samples >= GROUP_SAMPLES || has_some && !self.inbox.has_begun()
+    }
+
+    /// Appends what comes while the group's window is open. Where a part is begun none is: that one goes on beside the
+    /// commit.
     async fn wait_for_more(&self, group: &mut AppendedGroup) {
         while !group.parts.is_empty()
+            && !self.inbox.has_begun()
             && let Some(time) =
                 group.window.time_left(group.parts.len(), group.samples, self.host.monotonic_us())
         {
@@ -158,25 +162,29 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 Either::Left((true, _)) => {}
                 Either::Left((false, _)) | Either::Right(_) => return,
             }
-            self.append_waiting(group, || true).await;
+            self.append_waiting(group).await;
         }
     }
 
-    /// Answers the questions that wait, and appends the writes, up to a group's size and while it goes on: until those that
-    /// are begun have had a turn where somebody waits for the group, and to their ends where nobody does.
-    async fn append_waiting(&self, group: &mut AppendedGroup, goes_on: impl Fn() -> bool) {
+    /// Answers the questions that wait, and appends the writes, up to a group's size. Where somebody waits for the group, one
+    /// that is begun goes on only if its turn is due.
+    async fn append_waiting(&self, group: &mut AppendedGroup) {
+        let is_waited_for = |group: &AppendedGroup| !group.parts.is_empty();
+        let has_more = || self.inbox.writes() > 0 || self.inbox.is_begun_due();
+        self.append_while(group, |group| !is_waited_for(group) || has_more()).await;
+    }
+
+    /// Answers the questions that wait, and appends the writes, up to a group's size and while it goes on.
+    async fn append_while(&self, group: &mut AppendedGroup, goes_on: impl Fn(&AppendedGroup) -> bool) {
         self.answer_questions();
         let mut turn = Turn::begin(&self.host);
-        let mut is_enough = false;
         while group.samples < GROUP_SAMPLES
-            && goes_on()
-            && !(is_enough && self.inbox.writes() == 0)
+            && goes_on(group)
             && let Some(part) = self.inbox.take_part()
         {
-            let (was_begun, before_us) = (part.is_begun(), turn.worked_us());
-            self.take_turn(part, group, &mut turn).await;
+            let before_us = turn.worked_us();
+            let was_begun = self.take_turn(part, group, &mut turn).await;
             self.inbox.note_turn(was_begun, turn.worked_us() - before_us);
-            is_enough = was_begun && !group.parts.is_empty();
             if turn.is_spent() && !self.inbox.is_empty() {
                 turn.end(&self.host).await;
                 self.answer_questions();
@@ -184,13 +192,14 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends a part, as much of it as it has a turn for, or refuses it.
-    async fn take_turn(&self, mut part: BegunPart, group: &mut AppendedGroup, turn: &mut Turn) {
+    /// Appends a part, as much of it as it has a turn for, or refuses it. Tells whether it was begun before.
+    async fn take_turn(&self, mut part: PartInProgress, group: &mut AppendedGroup, turn: &mut Turn) -> bool {
+        let was_begun = part.is_begun();
         if let Some(refusal) = self.refusal() {
-            self.inbox.let_follow(part.take_behind());
+            self.inbox.let_follow(part.take_followers());
             (self.reply)(part.to, ShardReply::Write(refusal));
             turn.look(&self.host);
-            return;
+            return was_begun;
         }
         part.give_up_moved(&self.shard.borrow().ownership);
         self.append(&mut part, turn).await;
@@ -198,13 +207,14 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         group.samples += samples;
         if part.is_whole() {
             self.shard.borrow_mut().counters.parts += 1;
-            self.inbox.let_follow(part.take_behind());
+            self.inbox.let_follow(part.take_followers());
             let (to, outcome, moved) = part.into_outcome();
             group.parts.push(Appended { to, outcome, moved, samples, lsn: self.log.filling() });
-        } else {
+        } else if !self.inbox.is_abandoned() {
             self.shard.borrow_mut().counters.parts_set_aside += 1;
-            self.inbox.put_back(part);
+            self.inbox.put_back(part, was_begun);
         }
+        was_begun
     }
 
     fn answer_questions(&self) {
@@ -227,14 +237,17 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Appends a part for as long as its turn lasts: piece by piece, with a look at the clock after each.
-    async fn append(&self, part: &mut BegunPart, turn: &mut Turn) {
+    async fn append(&self, part: &mut PartInProgress, turn: &mut Turn) {
         let bounds = self.bounds();
         // What was done before isn't appending.
         turn.look(&self.host);
         let until_us = turn.worked_us() + PART_TURN_US;
-        while !part.is_whole() && (turn.worked_us() < until_us || !part.can_wait()) {
+        while !part.is_whole()
+            && (turn.worked_us() < until_us || !part.can_wait())
+            && !self.inbox.is_abandoned()
+        {
             turn.end_if_spent(&self.host).await;
-            let now_ms = self.clock.now_ms();
+            let now_ms = || self.clock.now_ms();
             self.timed(turn, |shard, journal| part.append_piece(shard, bounds, now_ms, journal));
         }
     }
@@ -294,7 +307,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
                 match select(ended(), pin!(self.inbox.wait())).await {
                     Either::Left(_) => return next,
                     Either::Right((true, _)) => {
-                        self.append_waiting(&mut next, || !commit_has_ended.get()).await;
+                        self.append_while(&mut next, |_| !commit_has_ended.get()).await;
                     }
                     Either::Right((false, _)) => takes_writes = false,
                 }
@@ -307,8 +320,8 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Why no part is taken in now. Nothing of a refused one is in memory: what can't be made
-    /// durable is not taken in, nor what there is no memory for.
+    /// Why no part is taken in now: what can't be made durable isn't, nor what there is no memory for. Of one that is refused
+    /// after a turn there is something in memory: it is committed, and not acknowledged.
     fn refusal(&self) -> Option<WriteReply> {
         match self.log.check() {
             Ok(()) => self.shard.borrow_mut().refuses_part().then_some(WriteReply::MemoryFull),

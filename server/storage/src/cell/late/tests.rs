@@ -121,6 +121,15 @@ fn a_backlog_from_new_to_old_is_kept() {
 }
 
 #[test]
+fn a_series_that_comes_from_new_to_old_has_chunks_of_a_usual_size() {
+    let mut series = Checked::new(0);
+    series.append_all(scrapes(-15_000 * 2000, 2000).collect::<Vec<_>>().into_iter().rev());
+    let chunks = series.chunks();
+    assert!(chunks <= 2000 / 60, "{chunks} chunks");
+    series.check();
+}
+
+#[test]
 fn late_samples_among_others_leave_chunks_of_a_usual_size() {
     let mut series = Checked::new(0);
     for at in scrapes(15_000, 2400) {

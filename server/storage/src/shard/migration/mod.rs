@@ -1,6 +1,6 @@
 //! A shard's part in migrations: takes the steps that it is asked for, in the order in which it is.
 //!
-//! What changes who is served happens here, at one go, between two parts; what takes long is a job
+//! What changes who is served happens here, at one go, between two turns; what takes long is a job
 //! beside traffic that looks again, at each of its steps, whether the migration goes on.
 
 mod incoming;

@@ -13,7 +13,7 @@ use crate::message::{
     Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationRejected, MigrationReply,
     MigrationRequest, MigrationStep, OwnStep, PartExemplar, PartPool, PartSeries, Piece, PieceStep,
     PlainStep, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView,
-    SeriesWanted, WriteBody, WritePart,
+    SeriesWanted, WriteBody,
 };
 use crate::shard::append::TimeBounds;
 use crate::shard::migration::{Taken, take_step};
@@ -164,8 +164,8 @@ fn takes(shard: &Shared, epoch: Epoch) -> bool {
     let id = series_id(&labels(0).to_canonical());
     part.series.push(PartSeries::new(id, LabelSpan::NOWHERE, 0));
     part.epoch = epoch;
-    let mut write = WritePart { body: Arc::default(), part };
-    shard.borrow().ownership.split_off(&mut write).is_none()
+    let ownership = &shard.borrow().ownership;
+    epoch >= ownership.settled() || ownership.takes_rest(&part, (0, 0, 0))
 }
 
 #[test]

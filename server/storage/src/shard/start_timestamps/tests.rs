@@ -3,8 +3,9 @@
 use futures::executor::block_on;
 
 use crate::message::{PartBuffer, PartHistogram, PartSamples, WriteBody};
-use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
+use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::delete::tests::{KeptLog, check_replays, held};
+use crate::shard::position::PartPosition;
 use crate::shard::tests::{EVER, encode, labels, shard};
 use crate::shard::{Shard, restore};
 use crate::wal::Log;

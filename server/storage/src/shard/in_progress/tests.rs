@@ -16,7 +16,7 @@ const LATE: TimeBounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
 /// Takes pieces in until a part is whole, and tells how many. `between` is called before each.
 fn take_in(
     shard: &Rc<RefCell<Shard>>,
-    part: &mut BegunPart,
+    part: &mut PartInProgress,
     bounds: TimeBounds,
     mut between: impl FnMut(&mut Shard, usize),
 ) -> usize {
@@ -26,7 +26,7 @@ fn take_in(
         }
         between(&mut shard.borrow_mut(), pieces);
         part.give_up_moved(&shard.borrow().ownership);
-        part.append_piece(&mut shard.borrow_mut(), bounds, 0, &mut NoJournal);
+        part.append_piece(&mut shard.borrow_mut(), bounds, || 0, &mut NoJournal);
     }
     unreachable!("it counts to the end of the pieces")
 }
@@ -51,15 +51,16 @@ fn what_moves_while_a_part_is_taken_in_comes_back_once_and_nothing_of_it_is_take
     series
         .iter_mut()
         .for_each(|(_, own)| *own = (1..=SAMPLES).map(|at| Sample::new(at * 1000, 1.0)).collect());
-    append(&shard, EVER, &scrape(2000, 0));
+    // All that come are late: they go the way on which a piece may end within a series.
+    append(&shard, LATE, &scrape(2000, 1_000_000));
     let mut part = write(&series);
     part.part.epoch = Epoch(3);
     (0..part.part.samples.len() as u32)
         .step_by(3)
         .for_each(|sample| part.part.starts.push(PartStart { sample, start_ms: 1 + i64::from(sample) }));
     let all = told(&part.part);
-    let mut begun = BegunPart::new(NOBODY, part);
-    let pieces = take_in(&shard, &mut begun, EVER, |shard, pieces| {
+    let mut begun = PartInProgress::new(NOBODY, part);
+    let pieces = take_in(&shard, &mut begun, LATE, |shard, pieces| {
         if [2, 3, 7].contains(&pieces) {
             let leaving =
                 (0..CELL_COUNT as u16).map(CellId).filter(|cell| usize::from(cell.0) % 10 == pieces);
@@ -80,7 +81,7 @@ fn what_moves_while_a_part_is_taken_in_comes_back_once_and_nothing_of_it_is_take
 }
 
 #[test]
-fn shuffled_samples_of_a_series_take_little_more_than_sorted_ones_and_are_all_there() {
+fn shuffled_samples_of_a_series_take_some_pieces_more_than_sorted_ones_and_are_all_there() {
     const SAMPLES: usize = 100_000;
     let up = labels(&[("__name__", "up")]);
     let sample = |i: usize| Sample::new(i as i64 * 36, i as f64);
@@ -88,7 +89,7 @@ fn shuffled_samples_of_a_series_take_little_more_than_sorted_ones_and_are_all_th
     let shuffled: Vec<Sample> = (0..SAMPLES).map(|i| sample(i * 61_211 % SAMPLES)).collect();
     let pieces = |samples: Vec<Sample>| {
         let shard = shard();
-        let mut part = BegunPart::new(NOBODY, write(&[(up.clone(), samples)]));
+        let mut part = PartInProgress::new(NOBODY, write(&[(up.clone(), samples)]));
         let pieces = take_in(&shard, &mut part, LATE, |_, _| {});
         let (_, outcome, _) = part.into_outcome();
         assert_eq!((outcome.written, outcome.refusals.is_none()), (SAMPLES as u64, true));
@@ -107,12 +108,14 @@ fn shuffled_samples_of_a_series_take_little_more_than_sorted_ones_and_are_all_th
 fn a_series_samples_are_taken_in_by_time_and_of_two_with_one_time_the_first() {
     let shard = shard();
     let at = |seconds: i64, value: f64| Sample::new(seconds * 1000, value);
-    let own = vec![at(9, 9.0), at(5, 5.0), at(7, 7.0), at(5, 5.5), at(8, 8.0), at(7, 7.0), at(10, 10.0)];
-    let mut part = BegunPart::new(NOBODY, write(&[(labels(&[("__name__", "up")]), own)]));
-    take_in(&shard, &mut part, LATE, |_, _| {});
+    // Many, from new to old, and some of them twice.
+    let mut own: Vec<Sample> = (0..100).rev().map(|seconds| at(seconds, seconds as f64)).collect();
+    own.extend([at(5, 5.5), at(7, 7.0), at(99, 99.0)]);
+    let mut part = PartInProgress::new(NOBODY, write(&[(labels(&[("__name__", "up")]), own)]));
+    assert!(take_in(&shard, &mut part, LATE, |_, _| {}) < 10, "they are sorted");
     let (_, outcome, _) = part.into_outcome();
     let refused: Vec<_> = outcome.refusals.iter().flat_map(|refusals| refusals.counts.iter()).collect();
-    assert_eq!((outcome.written, refused), (6, vec![(RefusedReason::Duplicate, 1)]));
-    let expect = [5.0, 7.0, 8.0, 9.0, 10.0f64].map(|value| (value as i64 * 1000, value.to_bits()));
+    assert_eq!((outcome.written, refused), (102, vec![(RefusedReason::Duplicate, 1)]));
+    let expect: Vec<_> = (0..100).map(|seconds| (seconds * 1000, (seconds as f64).to_bits())).collect();
     assert_eq!(held(&shard)[0].1, expect);
 }

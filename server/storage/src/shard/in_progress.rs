@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
-use crate::message::{MovedSeries, WritePart};
-use crate::shard::append::{PartOutcome, PartPosition, TimeBounds};
+use crate::message::{MovedSeries, StreamId, WritePart};
+use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::ownership::Ownership;
+use crate::shard::position::PartPosition;
 use crate::shard::sorting::Sorting;
 use crate::shard::{ReplyTo, Shard};
 use crate::wal::Journal;
@@ -23,11 +24,11 @@ const HISTOGRAM_BYTES: usize = 64;
 
 /// A part that is taken in as far as it is.
 #[derive(Debug)]
-pub(super) struct BegunPart {
+pub(super) struct PartInProgress {
     pub(super) to: ReplyTo,
     write: WritePart,
-    /// What comes behind it in its stream, and waits for it.
-    behind: VecDeque<(ReplyTo, WritePart)>,
+    /// What comes after it in its stream, and waits for it.
+    followers: VecDeque<(ReplyTo, WritePart)>,
     position: PartPosition,
     /// A series' samples that are sorted before they are taken in.
     sorting: Option<Sorting>,
@@ -42,13 +43,13 @@ pub(super) struct BegunPart {
     cost: usize,
 }
 
-impl BegunPart {
+impl PartInProgress {
     /// One of which nothing is taken in.
     pub(super) fn new(to: ReplyTo, write: WritePart) -> Self {
         Self {
             to,
             write,
-            behind: VecDeque::new(),
+            followers: VecDeque::new(),
             position: PartPosition::default(),
             sorting: None,
             histograms: 0,
@@ -61,43 +62,42 @@ impl BegunPart {
         }
     }
 
-    /// Whether another part has to wait for this one: both are of one stream.
-    pub(super) fn is_before(&self, write: &WritePart) -> bool {
-        write.part.stream.is_some() && self.write.part.stream == write.part.stream
+    /// The stream that it came by.
+    pub(super) fn stream(&self) -> Option<StreamId> {
+        self.write.part.stream
     }
 
     /// Has another part wait for this one.
-    pub(super) fn keep_behind(&mut self, to: ReplyTo, write: WritePart) {
-        self.behind.push_back((to, write));
+    pub(super) fn add_follower(&mut self, to: ReplyTo, write: WritePart) {
+        self.followers.push_back((to, write));
     }
 
     /// How many parts wait for it.
-    pub(super) fn waiting_behind(&self) -> usize {
-        self.behind.len()
+    pub(super) fn followers(&self) -> usize {
+        self.followers.len()
     }
 
     /// The parts that waited for it.
-    pub(super) fn take_behind(&mut self) -> VecDeque<(ReplyTo, WritePart)> {
-        std::mem::take(&mut self.behind)
+    pub(super) fn take_followers(&mut self) -> VecDeque<(ReplyTo, WritePart)> {
+        std::mem::take(&mut self.followers)
     }
 
-    /// Takes out what became another shard's, of what isn't taken in yet.
+    /// Takes out what became another shard's, of what isn't taken in yet. To be called before each turn: cells leave
+    /// between two of them alone.
     pub(super) fn give_up_moved(&mut self, ownership: &Ownership) {
         let settled = ownership.settled();
-        if self.settled == Some(settled) {
+        if self.settled.replace(settled) == Some(settled) || self.write.part.epoch >= settled {
             return;
         }
-        let is_first = self.settled.replace(settled).is_none();
-        if self.write.part.epoch >= settled {
+        let taken = (self.position.series, self.histograms, self.exemplars);
+        if ownership.takes_rest(&self.write.part, taken) {
             return;
         }
-        if !is_first {
-            self.let_go_of_taken();
-        }
-        match (&mut self.moved, ownership.split_off(&mut self.write)) {
-            (Some(moved), Some(more)) => moved.parts.append(more.parts),
-            (None, more) => self.moved = more,
-            (Some(_), None) => {}
+        self.let_go_of_taken();
+        let moved = ownership.split_off(&mut self.write);
+        match &mut self.moved {
+            Some(before) => before.parts.append(moved.parts),
+            None => self.moved = Some(Box::new(moved)),
         }
     }
 
@@ -108,12 +108,12 @@ impl BegunPart {
         part.exemplars.drain(..std::mem::take(&mut self.exemplars));
     }
 
-    /// Takes a piece in: what is done between two looks at the clock. `now_ms` is when metadata is heard.
+    /// Takes a piece in: what is done between two looks at the clock. `now_ms` tells when metadata is heard.
     pub(super) fn append_piece(
         &mut self,
         shard: &mut Shard,
         bounds: TimeBounds,
-        now_ms: i64,
+        now_ms: impl Fn() -> i64,
         journal: &mut impl Journal,
     ) {
         let WritePart { body, part } = &mut self.write;
@@ -126,7 +126,7 @@ impl BegunPart {
             let piece = shard.append_piece(body, part.part_samples(), &mut self.position, bounds, journal);
             self.outcome.add(piece);
             self.cost += self.position.samples_since(before);
-            self.sorting = self.position.unsorted(part, bounds).map(|own| Sorting::begin(part, own));
+            self.sorting = self.position.unsorted(part, bounds).map(Sorting::of);
         } else if let Some(histogram) = part.histograms.get(self.histograms) {
             // One may take a thousand times as long as another.
             shard.look_ahead_at_histograms(&part.histograms[self.histograms..]);
@@ -139,7 +139,7 @@ impl BegunPart {
             self.outcome.exemplars.add(shard.append_exemplars(body, exemplars, bounds, journal));
             self.cost += EXEMPLAR_COST * exemplars.len();
         } else if let Some(metadata) = next_of(&part.metadata, &mut self.metadata, PIECE_METADATA) {
-            shard.hear_metadata(body, metadata, now_ms, journal);
+            shard.hear_metadata(body, metadata, now_ms(), journal);
         }
     }
 
@@ -157,7 +157,7 @@ impl BegunPart {
             && self.metadata >= part.metadata.len()
     }
 
-    /// Whether it may be set aside: what sorts samples is large, and there is one for a shard.
+    /// Whether it may be set aside: what sorts samples is large, and there is one for a shard. It takes some ms.
     pub(super) fn can_wait(&self) -> bool {
         self.sorting.is_none()
     }

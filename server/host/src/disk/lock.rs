@@ -11,8 +11,7 @@ const FILE_NAME: &str = "lock";
 /// A data directory that no other process uses, as long as this lives.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    /// Closing it gives the lock back.
-    _file: File,
+    file: File,
 }
 
 /// Why a data directory can't be used.
@@ -62,7 +61,15 @@ impl DirectoryLock {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
             Err(error) => return Err(failed(error)),
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // To close the file isn't enough while a child that was just forked has it, too. Nothing is to be done about an
+        // error: the system takes the lock back with the process.
+        let _ends_with_the_process = self.file.unlock();
     }
 }
 

@@ -81,3 +81,28 @@ fn holder(file: &mut File) -> Option<u32> {
     file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use silverback_test_support::Directory;
+
+    #[test]
+    fn a_lock_is_given_back_at_once_also_while_children_are_started() {
+        let directory = Directory::new("/tmp", "silverback-lock");
+        let children = std::thread::spawn(|| {
+            (0..100).for_each(|_| drop(Command::new("true").output().unwrap()));
+        });
+        let mut taken = 0;
+        while !children.is_finished() {
+            let lock = DirectoryLock::take(directory.path())
+                .unwrap_or_else(|error| panic!("{taken} times, then {error}"));
+            drop(lock);
+            taken += 1;
+        }
+        children.join().unwrap();
+        assert!(taken > 10, "{taken} times");
+    }
+}

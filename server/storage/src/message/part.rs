@@ -88,16 +88,16 @@ impl PartBuffer {
         self.starts.iter_mut().for_each(|start| start.sample -= samples as u32);
     }
 
-    /// Adds what another one has of the same request, behind its own.
+    /// Adds what another one has of the same request, after its own.
     pub(crate) fn append(&mut self, other: Self) {
         let Self { series, samples, starts, histograms, exemplars, metadata, .. } = other;
-        let behind = self.samples.len() as u32;
+        let own = self.samples.len() as u32;
         self.series.extend(series);
         self.samples.extend(samples);
         self.starts.extend(
             starts
                 .into_iter()
-                .map(|PartStart { sample, start_ms }| PartStart { sample: behind + sample, start_ms }),
+                .map(|PartStart { sample, start_ms }| PartStart { sample: own + sample, start_ms }),
         );
         self.histograms.extend(histograms);
         self.exemplars.extend(exemplars);

@@ -111,6 +111,13 @@ impl Held {
         Self { shard, log, inbox, host, replies, sends_again, run: Box::pin(worker.run()) }
     }
 
+    /// One that takes long for each piece of a part.
+    fn slow(takes: Takes) -> Self {
+        let held = Self::new(takes);
+        held.host.take_between_looks(SLOW_PIECE_US);
+        held
+    }
+
     fn write(&self, series: usize, at_ms: i64) {
         self.inbox.push(NOBODY, ShardRequest::Write(write(&scrape(series, at_ms))));
     }
@@ -312,8 +319,7 @@ const LARGE: usize = 20_000;
 
 #[test]
 fn small_parts_have_their_turn_amid_large_ones_and_are_committed_before_these_end() {
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     held.write(LARGE, 1000);
     held.write(LARGE + 1, 1000);
     held.write(3, 1000);
@@ -330,8 +336,7 @@ fn small_parts_have_their_turn_amid_large_ones_and_are_committed_before_these_en
 
 #[test]
 fn small_parts_that_never_end_leave_large_ones_their_turns() {
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     held.write(LARGE, 1000);
     for round in 0..10_000 {
         held.write(3, 2000 + round);
@@ -347,8 +352,7 @@ fn small_parts_that_never_end_leave_large_ones_their_turns() {
 fn of_many_large_parts_the_first_end_long_before_the_last() {
     const MANY: usize = 20;
     const SAMPLES: usize = 50_000;
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     held.log.ends.borrow_mut().extend(std::iter::repeat_n(Ok(()), 10 * MANY));
     for i in 0..MANY {
         let own = (0..SAMPLES + i).map(|at| Sample::new(at as i64, 1.0)).collect();
@@ -374,8 +378,7 @@ fn of_many_large_parts_the_first_end_long_before_the_last() {
 fn large_parts_are_committed_amid_their_turns_and_answered_once_at_their_end() {
     const SAMPLES: i64 = 150_000;
     for takes in [Takes::AtOnce, Takes::AsItEnds] {
-        let mut held = Held::new(takes);
-        held.host.take_between_looks(SLOW_PIECE_US);
+        let mut held = Held::slow(takes);
         let up = labels(&[("__name__", "up")]);
         let own = (0..SAMPLES).map(|i| Sample::new(i, 1.0)).collect();
         held.inbox.push(NOBODY, ShardRequest::Write(write(&[(up, own)])));
@@ -392,8 +395,7 @@ fn large_parts_are_committed_amid_their_turns_and_answered_once_at_their_end() {
 
 #[test]
 fn a_question_is_answered_amid_a_large_part() {
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     held.host.yield_next();
     held.write(LARGE, 1000);
     assert!(!held.go_on());
@@ -407,8 +409,7 @@ fn a_question_is_answered_amid_a_large_part() {
 
 #[test]
 fn a_stream_s_parts_are_taken_in_in_their_order_however_large_they_are() {
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     let (stream, other) = (StreamId::issue(), StreamId::issue());
     held.stream(stream, LARGE, 1000);
     held.stream(stream, 3, 2000);
@@ -427,8 +428,7 @@ fn a_stream_s_parts_are_taken_in_in_their_order_however_large_they_are() {
 
 #[test]
 fn of_a_part_that_is_refused_amid_its_turns_what_was_taken_in_is_committed_and_its_stream_goes_on() {
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     let stream = StreamId::issue();
     held.host.yield_next();
     held.stream(stream, LARGE, 1000);
@@ -447,8 +447,7 @@ fn of_a_part_that_is_refused_amid_its_turns_what_was_taken_in_is_committed_and_i
 
 #[test]
 fn once_nobody_waits_a_large_part_is_let_go_of_and_what_was_taken_in_is_committed() {
-    let mut held = Held::new(Takes::AtOnce);
-    held.host.take_between_looks(SLOW_PIECE_US);
+    let mut held = Held::slow(Takes::AtOnce);
     held.host.yield_next();
     held.write(LARGE, 1000);
     held.write(3, 1000);

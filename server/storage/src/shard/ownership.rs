@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::message::{MovedSeries, PartBuffer, PartExemplar, PartHistogram, PartSeries, WritePart};
+use crate::message::{MovedSeries, PartBuffer, WritePart};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, Epoch};
 
@@ -69,7 +69,7 @@ impl Ownership {
     /// parts come here that were routed before their senders knew of a move.
     #[cold]
     pub(crate) fn takes_rest(&self, part: &PartBuffer, but: (usize, usize, usize)) -> bool {
-        let takes = |cell: CellId| self.lease(cell).writes_from <= part.epoch;
+        let takes = |cell| self.takes(cell, part.epoch);
         part.series[but.0..].iter().all(|series| takes(series.id.cell()))
             && part.histograms[but.1..].iter().all(|histogram| takes(histogram.id.cell()))
             && part.exemplars[but.2..].iter().all(|exemplar| takes(exemplar.series.cell()))
@@ -80,21 +80,19 @@ impl Ownership {
     #[cold]
     pub(crate) fn split_off(&self, write: &mut WritePart) -> MovedSeries {
         let epoch = write.part.epoch;
-        let is_taken = |series: &PartSeries| self.lease(series.id.cell()).writes_from <= epoch;
-        let takes = |histogram: &PartHistogram| self.lease(histogram.id.cell()).writes_from <= epoch;
-        let is_kept = |exemplar: &PartExemplar| self.lease(exemplar.series.cell()).writes_from <= epoch;
+        let moves = |cell| !self.takes(cell, epoch);
         let (mut kept, mut moved) = (PartBuffer::default(), PartBuffer::default());
         moved.epoch = epoch;
         for (series, samples) in write.part.part_samples().each_series() {
-            let to = if is_taken(series) { &mut kept } else { &mut moved };
+            let to = if moves(series.id.cell()) { &mut moved } else { &mut kept };
             to.series.push(*series);
             for (sample, start_ms) in samples {
                 to.samples.push(sample);
                 to.push_start(start_ms);
             }
         }
-        moved.histograms.extend(write.part.histograms.extract_if(.., |histogram| !takes(histogram)));
-        moved.exemplars.extend(write.part.exemplars.extract_if(.., |exemplar| !is_kept(exemplar)));
+        moved.histograms.extend(write.part.histograms.extract_if(.., |histogram| moves(histogram.id.cell())));
+        moved.exemplars.extend(write.part.exemplars.extract_if(.., |exemplar| moves(exemplar.series.cell())));
         (write.part.series, write.part.samples) = (kept.series, kept.samples);
         write.part.starts = kept.starts;
         MovedSeries { body: Arc::clone(&write.body), parts: moved }
@@ -183,6 +181,11 @@ impl Ownership {
         self.freed = self.freed.max(epoch);
     }
 
+    /// Whether the shard takes in what is of a cell in parts of an epoch.
+    fn takes(&self, cell: CellId, epoch: Epoch) -> bool {
+        self.lease(cell).writes_from <= epoch
+    }
+
     fn lease(&self, cell: CellId) -> CellLease {
         self.cells[usize::from(cell.0)]
     }
@@ -195,7 +198,7 @@ impl Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{LabelSpan, PartPool};
+    use crate::message::{LabelSpan, PartPool, PartSeries};
     use silverback_model::{Sample, SeriesId};
 
     const CELL: CellId = CellId(5);

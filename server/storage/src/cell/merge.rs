@@ -13,10 +13,24 @@ pub(super) fn merge(chunks: &[SealedChunk], late: &SealedChunk) -> Vec<SealedChu
     let mut into = Vec::new();
     for of_range in samples.chunk_by(|a, b| range(*a) == range(*b)) {
         let pieces = (of_range.len() + CHUNK_SAMPLES / 2) / CHUNK_SAMPLES;
-        let samples_max = of_range.len().div_ceil(pieces.max(1));
-        write_in_chunks_of(samples_max, of_range.iter().copied(), &mut into);
+        write_evenly(of_range, pieces.max(1), &mut into);
     }
     into
+}
+
+/// Writes samples in so many chunks of about as many samples, or more where these have more bytes than a chunk may: else
+/// the last one would be left with a few, and each late sample would leave another one of these.
+fn write_evenly(samples: &[Sample], pieces: usize, into: &mut Vec<SealedChunk>) {
+    let (begin, mut pieces) = (into.len(), pieces);
+    loop {
+        write_in_chunks_of(samples.len().div_ceil(pieces), samples.iter().copied(), into);
+        let made = into.len() - begin;
+        if made <= pieces {
+            return;
+        }
+        into.truncate(begin);
+        pieces = made;
+    }
 }
 
 /// The same where the last of the chunks is open: cut as appends cut them, the last one to go on with.
@@ -102,6 +116,20 @@ mod tests {
         let late: Vec<i64> = (0..60).map(|i| i * STEP_MS + 1).collect();
         check(120, &late[..59], 1);
         check(120, &late, 2);
+    }
+
+    #[test]
+    fn chunks_that_outgrow_their_bytes_are_cut_evenly() {
+        let noise = |at: i64| f64::from_bits((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
+        let mut sealed = Vec::new();
+        write_in_chunks_of(usize::MAX, (0..500).map(|i| Sample::new(i * STEP_MS, noise(i))), &mut sealed);
+        let full = sealed.remove(0);
+        let mut late = Vec::new();
+        write_in_chunks_of(usize::MAX, [Sample::new(7, noise(7))].into_iter(), &mut late);
+        let merged = merge(&[full.clone()], &late.remove(0));
+        let counts: Vec<usize> = merged.iter().map(SealedChunk::count).collect();
+        assert_eq!(counts.iter().sum::<usize>(), full.count() + 1);
+        assert!(counts.iter().all(|count| *count > full.count() / 3), "{counts:?}");
     }
 
     #[test]

@@ -130,6 +130,26 @@ fn a_series_that_comes_from_new_to_old_has_chunks_of_a_usual_size() {
 }
 
 #[test]
+fn whatever_order_late_samples_come_in_among_values_without_a_pattern_chunks_have_a_usual_size() {
+    const SAMPLES: i64 = 3000;
+    let noise = |at: i64| f64::from_bits((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
+    let orders: [fn(i64) -> i64; 3] = [|i| i, |i| SAMPLES - 1 - i, |i| i * 1009 % SAMPLES];
+    for order in orders {
+        let mut series = Checked::new(-1);
+        for i in 0..SAMPLES {
+            series.append(i * 100, noise(i), i64::MAX);
+        }
+        let before = series.chunks();
+        for at in (0..SAMPLES - 1).map(order).map(|i| i * 100 + 50) {
+            series.append(at, noise(at), i64::MAX);
+        }
+        let chunks = series.chunks();
+        assert!(chunks <= 4 * before, "{chunks} chunks, {before} before");
+        series.check();
+    }
+}
+
+#[test]
 fn late_samples_among_others_leave_chunks_of_a_usual_size() {
     let mut series = Checked::new(0);
     for at in scrapes(15_000, 2400) {

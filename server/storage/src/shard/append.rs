@@ -166,7 +166,8 @@ impl Shard {
             in_order += taken;
             if taken < own.len() {
                 let work = at * SERIES_WORK + samples.len() - began.samples - rest.len();
-                let rest_of_it = (own, taken, PIECE_WORK.saturating_sub(work), &mut *starts);
+                let sorted = (began.sorted + rest.len()).saturating_sub(samples.len());
+                let rest_of_it = (own, taken, PIECE_WORK.saturating_sub(work), &mut *starts, sorted);
                 let taken = self.append_rest(of_part, entry, candidate, rest_of_it, journal, &mut outcome);
                 let is_whole = taken == own.len();
                 if !is_whole || work + taken + self.store.extra_work() >= PIECE_WORK {
@@ -187,7 +188,7 @@ impl Shard {
             }
         }
         let samples_taken = samples.len() - rest.len();
-        *position = PartPosition { series: began.series + whole, of_next, samples: samples_taken };
+        *position = PartPosition { series: began.series + whole, of_next, samples: samples_taken, ..began };
         outcome.written += in_order as u64;
         let taken = &samples[began.samples..samples_taken];
         if self.note_range(taken, of_part.bounds) < self.late_marks.border_ms() {
@@ -273,15 +274,15 @@ impl Shard {
     }
 
     /// Takes the other samples of a series in, the `in_order`-th and those after it, whatever they are, until that took
-    /// `work`, or until there are many that have to be sorted first, see [`PartPosition::unsorted`]. Tells how many of all are
-    /// taken then.
+    /// `work`, or until there are many that have to be sorted first, see [`PartPosition::unsorted`]: not among the first
+    /// `sorted`. Tells how many of all are taken then.
     #[inline(never)]
     fn append_rest(
         &mut self,
         of_part: OfPart<'_>,
         entry: &PartSeries,
         candidate: Option<SeriesRef>,
-        (samples, in_order, work, starts): (&[Sample], usize, usize, &mut impl Starts),
+        (samples, in_order, work, starts, sorted): (&[Sample], usize, usize, &mut impl Starts, usize),
         journal: &mut impl Journal,
         outcome: &mut PartOutcome,
     ) -> usize {
@@ -294,7 +295,7 @@ impl Shard {
         // Of one that is made here no histogram is known.
         let has_histograms = series.is_some_and(|series| self.store.has_histograms(series));
         for (i, sample) in samples.iter().enumerate().skip(in_order) {
-            if late_window_ms > 0 && begins_unsorted(samples, i) {
+            if late_window_ms > 0 && i >= sorted && begins_unsorted(samples, i) {
                 break;
             }
             let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
@@ -396,6 +397,11 @@ impl Shard {
     #[inline(never)]
     pub(super) fn find(&self, id: SeriesId) -> Option<SeriesRef> {
         self.cells[usize::from(id.cell().0)].table.find(id, |s| self.store.id(s) == id)
+    }
+
+    /// When a series' newest sample is, in ms; `None` where there is no such series.
+    pub(super) fn newest_ms_of(&self, id: SeriesId) -> Option<i64> {
+        self.find(id).map(|series| self.store.newest_ms(series))
     }
 
     /// Tells the log and the counters what became of a sample.

@@ -119,6 +119,7 @@ impl PartInProgress {
         let WritePart { body, part } = &mut self.write;
         if let Some(sorting) = &mut self.sorting {
             if sorting.step(part) {
+                self.position.sorted = sorting.end();
                 self.sorting = None;
             }
         } else if !self.position.is_end(part.series.len()) {
@@ -126,7 +127,10 @@ impl PartInProgress {
             let piece = shard.append_piece(body, part.part_samples(), &mut self.position, bounds, journal);
             self.outcome.add(piece);
             self.cost += self.position.samples_since(before);
-            self.sorting = self.position.unsorted(part, bounds).map(Sorting::of);
+            self.sorting = self.position.unsorted(part, bounds).map(|own| {
+                let newest_ms = shard.newest_ms_of(part.series[self.position.series].id);
+                Sorting::of(own, newest_ms, bounds)
+            });
         } else if let Some(histogram) = part.histograms.get(self.histograms) {
             // One may take a thousand times as long as another.
             shard.look_ahead_at_histograms(&part.histograms[self.histograms..]);

@@ -15,6 +15,8 @@ pub struct PartPosition {
     pub(super) of_next: usize,
     /// Samples of all series that are.
     pub(super) samples: usize,
+    /// So many of the part's samples are sorted as far as they are to be.
+    pub(super) sorted: usize,
 }
 
 /// So many samples of a series are taken in as they come: to end a piece and sort them is no less work.
@@ -30,7 +32,8 @@ impl PartPosition {
     /// the one before it, and they are many. There are none among deltas, which are summed in the order in which they came,
     /// nor where no late samples are taken in: each of them is refused for itself.
     pub(super) fn unsorted(&self, part: &PartBuffer, bounds: TimeBounds) -> Option<Range<usize>> {
-        let entry = part.series.get(self.series).filter(|_| self.of_next > 0 && bounds.late_window_ms > 0)?;
+        let may_be = self.of_next > 0 && self.samples >= self.sorted && bounds.late_window_ms > 0;
+        let entry = part.series.get(self.series).filter(|_| may_be)?;
         let own = self.samples..self.samples + entry.samples as usize - self.of_next;
         (!entry.labels.is_deltas() && begins_unsorted(&part.samples[..own.end], own.start)).then_some(own)
     }
@@ -41,7 +44,7 @@ impl PartPosition {
         if let Some(next) = part.series.first_mut() {
             next.samples -= self.of_next as u32;
         }
-        *self = Self::default();
+        *self = Self { sorted: self.sorted.saturating_sub(self.samples), ..Self::default() };
     }
 
     /// Samples that were taken in since another position.

@@ -1,10 +1,11 @@
 //! Samples of one series in a request that aren't in the order of their times, put in order before they are taken in:
-//! each chunk that they lie among is written anew once then, and not for each of them. Knows samples and their start
-//! timestamps, and nothing of chunks.
+//! each chunk that they lie among is written anew once then, and not for each of them. Which of them are taken in stays as
+//! it is. Knows samples and their start timestamps, and nothing of chunks.
 
 use std::ops::Range;
 
 use crate::message::{PartBuffer, PartStart};
+use crate::shard::append::TimeBounds;
 use silverback_model::Sample;
 use silverback_model::limits::SORTED_SAMPLES_MAX;
 
@@ -12,60 +13,99 @@ use silverback_model::limits::SORTED_SAMPLES_MAX;
 /// before has sorted.
 const FIRST_STEP: usize = 2 * 1024;
 
+/// A sample with its start timestamp, in ms; 0 where it has none.
+type Started = (Sample, i64);
+
 /// Some next samples of a series, while they are sorted.
 #[derive(Debug)]
 pub(super) struct Sorting {
     /// The places in the part.
     places: Range<usize>,
-    /// A copy, with start timestamps, in ms; 0 where a sample has none. Empty before the first step.
-    samples: Vec<(Sample, i64)>,
-    /// So many are sorted by a step, and where the next one begins.
-    step: usize,
-    next: usize,
+    /// The series' newest sample, in ms, before these; `None`: it has none.
+    newest_ms: Option<i64>,
+    bounds: TimeBounds,
+    stage: Stage,
+    /// Those that are taken in, if they don't contradict what is stored.
+    taken: Vec<Started>,
+    /// Those that are too old, too late or too far ahead where they stand, in their order.
+    others: Vec<Started>,
+}
+
+/// What the next step does.
+#[derive(Debug)]
+enum Stage {
+    Copy,
+    /// Sorts so many from a place on.
+    Sort {
+        step: usize,
+        from: usize,
+    },
+    PutBack,
 }
 
 impl Sorting {
     /// Is to sort the first samples of those that have these places in a part.
-    pub(super) fn of(places: Range<usize>) -> Self {
+    pub(super) fn of(places: Range<usize>, newest_ms: Option<i64>, bounds: TimeBounds) -> Self {
         let places = places.start..places.end.min(places.start + SORTED_SAMPLES_MAX);
-        Self { places, samples: Vec::new(), step: FIRST_STEP, next: 0 }
+        Self { places, newest_ms, bounds, stage: Stage::Copy, taken: Vec::new(), others: Vec::new() }
     }
 
-    /// Sorts some more. Tells whether all are in the part again, by their times: those of the same time in the order in
-    /// which they came.
+    /// The place after the last of them.
+    pub(super) fn end(&self) -> usize {
+        self.places.end
+    }
+
+    /// Sorts some more. Tells whether all are in the part again: those that are taken in by their times, with one time in
+    /// the order in which they came, and then the others.
     pub(super) fn step(&mut self, part: &mut PartBuffer) -> bool {
-        if self.samples.is_empty() {
-            self.copy_from(part);
-        } else if self.next < self.samples.len() {
-            let end = self.samples.len().min(self.next + self.step);
-            // What is sorted already is found to be, and merged.
-            self.samples[self.next..end].sort_by_key(|(sample, _)| sample.timestamp_ms);
-            self.next = end;
-        } else if self.step < self.samples.len() {
-            (self.step, self.next) = (2 * self.step, 0);
-        } else {
-            self.put_back(part);
-            return true;
-        }
+        self.stage = match self.stage {
+            Stage::Copy => {
+                self.copy_from(part);
+                Stage::Sort { step: FIRST_STEP, from: 0 }
+            }
+            Stage::Sort { step, from } => {
+                let end = self.taken.len().min(from + step);
+                // What is sorted already is found to be, and merged.
+                self.taken[from..end].sort_by_key(|(sample, _)| sample.timestamp_ms);
+                match end < self.taken.len() {
+                    true => Stage::Sort { step, from: end },
+                    false if step < self.taken.len() => Stage::Sort { step: 2 * step, from: 0 },
+                    false => Stage::PutBack,
+                }
+            }
+            Stage::PutBack => {
+                self.put_back(part);
+                return true;
+            }
+        };
         false
     }
 
     fn copy_from(&mut self, part: &PartBuffer) {
         let mut starts = part.starts[starts_of(part, &self.places)].iter().peekable();
-        self.samples.extend(self.places.clone().map(|place| {
-            let start = starts.next_if(|start| start.sample as usize == place);
-            (part.samples[place], start.map_or(0, |start| start.start_ms))
-        }));
+        let mut newest_ms = self.newest_ms.unwrap_or(i64::MIN);
+        for place in self.places.clone() {
+            let (sample, start) =
+                (part.samples[place], starts.next_if(|start| start.sample as usize == place));
+            let late_by_ms = newest_ms.saturating_sub(sample.timestamp_ms);
+            let is_taken = self.bounds.check(sample).is_ok() && late_by_ms <= self.bounds.late_window_ms;
+            if is_taken {
+                newest_ms = newest_ms.max(sample.timestamp_ms);
+            }
+            let to = if is_taken { &mut self.taken } else { &mut self.others };
+            to.push((sample, start.map_or(0, |start| start.start_ms)));
+        }
     }
 
     fn put_back(&self, part: &mut PartBuffer) {
+        let sorted = || self.places.clone().zip(self.taken.iter().chain(&self.others));
         let starts = starts_of(part, &self.places);
-        let sorted = self.places.clone().zip(&self.samples).filter(|(_, (_, start_ms))| *start_ms != 0);
-        for (start, (place, (_, start_ms))) in part.starts[starts].iter_mut().zip(sorted) {
+        let started = sorted().filter(|(_, (_, start_ms))| *start_ms != 0);
+        for (start, (place, (_, start_ms))) in part.starts[starts].iter_mut().zip(started) {
             *start = PartStart { sample: place as u32, start_ms: *start_ms };
         }
-        for (sample, (sorted, _)) in part.samples[self.places.clone()].iter_mut().zip(&self.samples) {
-            *sample = *sorted;
+        for (place, (sample, _)) in sorted() {
+            part.samples[place] = *sample;
         }
     }
 }
@@ -79,6 +119,9 @@ fn starts_of(part: &PartBuffer, places: &Range<usize>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const EVER: TimeBounds =
+        TimeBounds { oldest_ms: i64::MIN, newest_ms: i64::MAX, late_window_ms: i64::MAX };
 
     /// A part with so many samples, whose times jump; every third has a start timestamp of its own.
     fn part(samples: usize) -> PartBuffer {
@@ -122,7 +165,7 @@ mod tests {
             let mut expect = told(&part, whole.clone());
             expect[sorted_places.clone()].sort_by_key(|(at_ms, ..)| *at_ms);
             let starts = part.starts.len();
-            let mut sorting = Sorting::of(all);
+            let mut sorting = Sorting::of(all, None, EVER);
             let mut steps = 1;
             while !sorting.step(&mut part) {
                 steps += 1;
@@ -132,5 +175,17 @@ mod tests {
             assert!(part.starts.is_sorted_by_key(|start| start.sample));
             assert!(steps <= 8 + 2 * sorted_places.len().div_ceil(FIRST_STEP), "{steps} steps");
         }
+    }
+
+    #[test]
+    fn what_is_not_taken_in_where_it_stands_comes_last_in_its_order() {
+        let bounds = TimeBounds { oldest_ms: 10, newest_ms: 1000, late_window_ms: 100 };
+        let mut part = PartBuffer::default();
+        let times = [500, 450, 2000, 399, 600, 499, 500, 9, 560, 700, 601, 599];
+        part.samples = times.map(|at_ms| Sample::new(at_ms, 0.0)).to_vec();
+        let mut sorting = Sorting::of(0..times.len(), Some(480), bounds);
+        while !sorting.step(&mut part) {}
+        let sorted: Vec<i64> = part.samples.iter().map(|sample| sample.timestamp_ms).collect();
+        assert_eq!(sorted, [450, 500, 500, 560, 600, 601, 700, 2000, 399, 499, 9, 599]);
     }
 }

@@ -1,6 +1,7 @@
 //! Parts that are taken in piece by piece: with cells that move between two pieces, and with samples in any order.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::*;
@@ -118,4 +119,46 @@ fn a_series_samples_are_taken_in_by_time_and_of_two_with_one_time_the_first() {
     assert_eq!((outcome.written, refused), (102, vec![(RefusedReason::Duplicate, 1)]));
     let expect: Vec<_> = (0..100).map(|seconds| (seconds * 1000, (seconds as f64).to_bits())).collect();
     assert_eq!(held(&shard)[0].1, expect);
+}
+
+/// What is stored and refused of a new series' samples, each for itself in the order in which they stand.
+fn one_by_one(own: &[Sample], window_ms: i64) -> (BTreeMap<i64, u64>, [u64; 2]) {
+    let (mut stored, [mut late, mut contradicting]) = (BTreeMap::new(), [0, 0]);
+    for sample in own {
+        let newest_ms = stored.last_key_value().map_or(i64::MIN, |(at_ms, _)| *at_ms);
+        match stored.get(&sample.timestamp_ms) {
+            Some(bits) => contradicting += u64::from(*bits != sample.value.to_bits()),
+            None if newest_ms.saturating_sub(sample.timestamp_ms) > window_ms => late += 1,
+            None => drop(stored.insert(sample.timestamp_ms, sample.value.to_bits())),
+        }
+    }
+    (stored, [late, contradicting])
+}
+
+#[test]
+fn which_samples_are_taken_in_is_what_it_is_for_each_of_them_alone() {
+    const STEP_MS: i64 = 1500;
+    for samples in [30, 34, 48, 200, 2000, 40_000] {
+        for stride in [1, 7, 1009, 1999, samples - 1] {
+            // Each fourth time comes again, half of these with another value.
+            let time = |i: i64| (i * stride % samples) / 4 * 4 * STEP_MS + (i % 3) * STEP_MS;
+            let own: Vec<_> = (0..samples).map(|i| Sample::new(time(i), (i % 2) as f64)).collect();
+            for window_ms in [1, 60_000, 900_000, i64::MAX] {
+                let shard = shard();
+                let bounds = TimeBounds { late_window_ms: window_ms, ..EVER };
+                let up = labels(&[("__name__", "up")]);
+                let mut part = PartInProgress::new(NOBODY, write(&[(up, own.clone())]));
+                let pieces = take_in(&shard, &mut part, bounds, |_, _| {});
+                let (_, outcome, _) = part.into_outcome();
+                let counts = outcome.refusals.map(|refusals| refusals.counts).unwrap_or_default();
+                let refused =
+                    [RefusedReason::OutOfOrder, RefusedReason::Duplicate].map(|why| counts.get(why));
+                let (expect, expect_refused) = one_by_one(&own, window_ms);
+                let case = format!("{samples} samples, every {stride}th, {window_ms} ms");
+                assert_eq!(refused, expect_refused, "{case}");
+                assert_eq!(held(&shard)[0].1, expect.into_iter().collect::<Vec<_>>(), "{case}");
+                assert!(pieces as i64 <= 20 + samples / 4, "{pieces} pieces: {case}");
+            }
+        }
+    }
 }

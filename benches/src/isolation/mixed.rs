@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use silverback_runtime::{
 };
 
 use super::work::{self, work_for};
+use crate::report::process::run_ahead_of_daemons;
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
@@ -122,7 +123,7 @@ pub enum MixedError {
 pub(super) const PIECE: Duration = Duration::from_micros(20);
 const CLIENT_STACK_BYTES: usize = 128 << 10;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// What the threads of all connections take to start.
+/// Until threads that have started are asleep.
 const START: Duration = Duration::from_millis(100);
 /// Of the times between requests.
 const SEED: u64 = 1;
@@ -210,23 +211,32 @@ async fn job_after_job(slicer: Slicer, job: Duration, jobs: Rc<RefCell<Jobs>>) {
     }
 }
 
-/// All connections, a thread each, and their latencies in one.
+/// All connections, a thread each, and their latencies in one. The server isn't ahead of the machine's daemons; these
+/// are, so that a latency has none of theirs.
 pub(super) fn ask_all(options: &MixedOptions, address: SocketAddr) -> io::Result<Histogram<u64>> {
+    run_ahead_of_daemons(|| ask_all_at_once(options, address))
+}
+
+fn ask_all_at_once(options: &MixedOptions, address: SocketAddr) -> io::Result<Histogram<u64>> {
     let connect = |_| connect(address);
     let streams: Vec<TcpStream> = (0..options.connections).map(connect).collect::<io::Result<_>>()?;
-    let began = Instant::now() + START;
-    let end = began + Duration::from_secs_f64(options.seconds);
     let mean_gap_s = options.connections as f64 / options.rate;
+    // All threads are there by then: whose request is due before would wait for its thread.
+    let began = &OnceLock::<Instant>::new();
     thread::scope(|scope| {
-        let mut threads = Vec::with_capacity(streams.len());
-        for (stream, number) in streams.into_iter().zip(0..) {
+        let spawn = |(stream, number)| {
             let gaps = Gaps { random: SplitMix::new(SEED, number), mean_s: mean_gap_s };
-            let builder = thread::Builder::new().stack_size(CLIENT_STACK_BYTES);
-            let ask = move || keep_off(options.cpu).and_then(|()| ask(stream, gaps, began, end));
-            threads.push(builder.spawn_scoped(scope, ask)?);
-        }
+            let ask = move || {
+                keep_off(options.cpu)?;
+                let began = *began.wait();
+                ask(stream, gaps, began, began + Duration::from_secs_f64(options.seconds))
+            };
+            thread::Builder::new().stack_size(CLIENT_STACK_BYTES).spawn_scoped(scope, ask)
+        };
+        let threads: io::Result<Vec<_>> = streams.into_iter().zip(0..).map(spawn).collect();
+        began.get_or_init(|| Instant::now() + START);
         let mut all = Histogram::new(3).expect("three digits are allowed");
-        for thread in threads {
+        for thread in threads? {
             let latency_us = thread.join().expect("a connection's thread doesn't panic")?;
             all.add(latency_us).expect("histograms that grow by themselves");
         }

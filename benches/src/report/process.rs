@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::unistd::gettid;
 use silverback_load::replay::pin::pin_to_any;
 use silverback_runtime::cpus::affinity_mask;
 
@@ -43,6 +44,21 @@ pub fn ahead_of_daemons() -> Vec<String> {
     let words = ["chrt", "--rr", "1"].map(str::to_owned);
     let tried = Command::new(&words[0]).args(&words[1..]).arg("true").stderr(Stdio::null()).status();
     if tried.is_ok_and(|status| status.success()) { words.to_vec() } else { Vec::new() }
+}
+
+/// Runs with this thread, and with those that it starts meanwhile, ahead of daemons, where that is allowed.
+pub fn run_ahead_of_daemons<T>(run: impl FnOnce() -> T) -> T {
+    let thread = gettid().to_string();
+    let move_to = |class: &str, priority: &str| {
+        let words = [class, "--pid", priority, &thread];
+        Command::new("chrt").args(words).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    let is_ahead = move_to("--rr", "1");
+    let done = run();
+    if is_ahead && !move_to("--other", "0") {
+        eprintln!("a thread stays ahead of the machine's daemons");
+    }
+    done
 }
 
 /// Runs a command to its end and gives what it printed; its files lie in `scratch`. What lasts longer than

@@ -126,7 +126,7 @@ mod tests {
         let full = sealed.remove(0);
         let mut late = Vec::new();
         write_in_chunks_of(usize::MAX, [Sample::new(7, noise(7))].into_iter(), &mut late);
-        let merged = merge(&[full.clone()], &late.remove(0));
+        let merged = merge(std::slice::from_ref(&full), &late.remove(0));
         let counts: Vec<usize> = merged.iter().map(SealedChunk::count).collect();
         assert_eq!(counts.iter().sum::<usize>(), full.count() + 1);
         assert!(counts.iter().all(|count| *count > full.count() / 3), "{counts:?}");

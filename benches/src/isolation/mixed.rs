@@ -221,7 +221,7 @@ fn ask_all_at_once(options: &MixedOptions, address: SocketAddr) -> io::Result<Hi
     let connect = |_| connect(address);
     let streams: Vec<TcpStream> = (0..options.connections).map(connect).collect::<io::Result<_>>()?;
     let mean_gap_s = options.connections as f64 / options.rate;
-    // All threads are there by then: whose request is due before would wait for its thread.
+    // Once all threads are there: else the first requests' latencies would have the start of their threads in them.
     let began = &OnceLock::<Instant>::new();
     thread::scope(|scope| {
         let spawn = |(stream, number)| {

@@ -54,6 +54,9 @@ pub fn run_ahead_of_daemons<T>(run: impl FnOnce() -> T) -> T {
         Command::new("chrt").args(words).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
     let is_ahead = move_to("--rr", "1");
+    if !is_ahead {
+        eprintln!("not ahead of the machine's daemons, for that isn't allowed or `chrt` isn't there");
+    }
     let done = run();
     if is_ahead && !move_to("--other", "0") {
         eprintln!("a thread stays ahead of the machine's daemons");

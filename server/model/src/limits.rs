@@ -190,8 +190,8 @@ pub const HISTOGRAM_CHUNK_SAMPLES_MIN: usize = 10;
 /// Samples of one series that a request brings in any order are sorted by so many at a time, in a copy with their start
 /// timestamps.
 pub const SORTED_SAMPLES_MAX: usize = 32 * 1024;
-/// What a shard takes for that, what sorts them and what lists have ahead included.
-pub(crate) const SORTING_BYTES_MAX: usize = 3 * SORTED_SAMPLES_MAX * size_of::<(Sample, i64)>();
+/// What a shard takes for that, what sorts them included.
+pub(crate) const SORTING_BYTES_MAX: usize = 2 * SORTED_SAMPLES_MAX * size_of::<(bool, Sample, i64)>();
 /// The lists that a shard reads histograms into keep so many bytes for the next part: of the largest histogram they take
 /// several times as much.
 pub const HISTOGRAM_SCRATCH_BYTES_KEPT: usize = 64 << 10;

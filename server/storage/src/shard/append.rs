@@ -1,5 +1,7 @@
 //! The way of a part into the shard: find or make each series, take its samples in, count.
 
+use std::ops::Range;
+
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{
@@ -8,6 +10,7 @@ use crate::message::{
 use crate::shard::Shard;
 use crate::shard::position::{PartPosition, begins_unsorted};
 use crate::shard::refusal_words::{Seen, job_of, labels_text, numbers};
+use crate::shard::sorting::Sorting;
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
 use crate::wal::Journal;
 use silverback_model::{CellId, RefusedReason, Sample, SeriesId};
@@ -275,7 +278,7 @@ impl Shard {
 
     /// Takes the other samples of a series in, the `in_order`-th and those after it, whatever they are, until that took
     /// `work`, or until there are many that have to be sorted first, see [`PartPosition::unsorted`]: not among the first
-    /// `sorted`. Tells how many of all are taken then.
+    /// `sorted`, nor where the series has histograms. Tells how many of all are taken then.
     #[inline(never)]
     fn append_rest(
         &mut self,
@@ -294,8 +297,9 @@ impl Shard {
         let mut refused = None;
         // Of one that is made here no histogram is known.
         let has_histograms = series.is_some_and(|series| self.store.has_histograms(series));
+        let may_be_sorted = late_window_ms > 0 && !has_histograms;
         for (i, sample) in samples.iter().enumerate().skip(in_order) {
-            if late_window_ms > 0 && i >= sorted && begins_unsorted(samples, i) {
+            if may_be_sorted && i >= sorted && begins_unsorted(samples, i) {
                 break;
             }
             let summed = if entry.labels.is_deltas() { &self.summed(series, *sample) } else { sample };
@@ -399,9 +403,12 @@ impl Shard {
         self.cells[usize::from(id.cell().0)].table.find(id, |s| self.store.id(s) == id)
     }
 
-    /// When a series' newest sample is, in ms; `None` where there is no such series.
-    pub(super) fn newest_ms_of(&self, id: SeriesId) -> Option<i64> {
-        self.find(id).map(|series| self.store.newest_ms(series))
+    /// What sorts a series' samples, which have these places in a part. Nothing where the series has histograms: beside
+    /// those what is late is a question of its own.
+    pub(super) fn sorting(&self, id: SeriesId, places: Range<usize>, bounds: TimeBounds) -> Option<Sorting> {
+        let Some(series) = self.find(id) else { return Some(Sorting::of(places, None, bounds)) };
+        let newest_ms = Some(self.store.newest_ms(series));
+        (!self.store.has_histograms(series)).then(|| Sorting::of(places, newest_ms, bounds))
     }
 
     /// Tells the log and the counters what became of a sample.

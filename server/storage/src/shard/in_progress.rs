@@ -93,6 +93,7 @@ impl PartInProgress {
         if ownership.takes_rest(&self.write.part, taken) {
             return;
         }
+        debug_assert!(self.can_wait(), "what is being sorted has its places in the part");
         self.let_go_of_taken();
         let moved = ownership.split_off(&mut self.write);
         match &mut self.moved {
@@ -127,10 +128,8 @@ impl PartInProgress {
             let piece = shard.append_piece(body, part.part_samples(), &mut self.position, bounds, journal);
             self.outcome.add(piece);
             self.cost += self.position.samples_since(before);
-            self.sorting = self.position.unsorted(part, bounds).map(|own| {
-                let newest_ms = shard.newest_ms_of(part.series[self.position.series].id);
-                Sorting::of(own, newest_ms, bounds)
-            });
+            let sorting = |own| shard.sorting(part.series[self.position.series].id, own, bounds);
+            self.sorting = self.position.unsorted(part, bounds).and_then(sorting);
         } else if let Some(histogram) = part.histograms.get(self.histograms) {
             // One may take a thousand times as long as another.
             shard.look_ahead_at_histograms(&part.histograms[self.histograms..]);

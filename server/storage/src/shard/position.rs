@@ -44,7 +44,8 @@ impl PartPosition {
         if let Some(next) = part.series.first_mut() {
             next.samples -= self.of_next as u32;
         }
-        *self = Self { sorted: self.sorted.saturating_sub(self.samples), ..Self::default() };
+        // What is sorted may have gone: to sort it once more is no work.
+        *self = Self::default();
     }
 
     /// Samples that were taken in since another position.

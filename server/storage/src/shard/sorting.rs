@@ -13,8 +13,8 @@ use silverback_model::limits::SORTED_SAMPLES_MAX;
 /// before has sorted.
 const FIRST_STEP: usize = 2 * 1024;
 
-/// A sample with its start timestamp, in ms; 0 where it has none.
-type Started = (Sample, i64);
+/// Whether a sample is to be refused, the sample, and its start timestamp, in ms; 0 where it has none.
+type Judged = (bool, Sample, i64);
 
 /// Some next samples of a series, while they are sorted.
 #[derive(Debug)]
@@ -25,10 +25,8 @@ pub(super) struct Sorting {
     newest_ms: Option<i64>,
     bounds: TimeBounds,
     stage: Stage,
-    /// Those that are taken in, if they don't contradict what is stored.
-    taken: Vec<Started>,
-    /// Those that are too old, too late or too far ahead where they stand, in their order.
-    others: Vec<Started>,
+    /// A copy. To be refused is what is too old, too late or too far ahead where it stands, unless it is stored already.
+    samples: Vec<Judged>,
 }
 
 /// What the next step does.
@@ -47,7 +45,7 @@ impl Sorting {
     /// Is to sort the first samples of those that have these places in a part.
     pub(super) fn of(places: Range<usize>, newest_ms: Option<i64>, bounds: TimeBounds) -> Self {
         let places = places.start..places.end.min(places.start + SORTED_SAMPLES_MAX);
-        Self { places, newest_ms, bounds, stage: Stage::Copy, taken: Vec::new(), others: Vec::new() }
+        Self { places, newest_ms, bounds, stage: Stage::Copy, samples: Vec::new() }
     }
 
     /// The place after the last of them.
@@ -55,8 +53,8 @@ impl Sorting {
         self.places.end
     }
 
-    /// Sorts some more. Tells whether all are in the part again: those that are taken in by their times, with one time in
-    /// the order in which they came, and then the others.
+    /// Sorts some more. Tells whether all are in the part again: those to be taken in by their times, with one time in the
+    /// order in which they came, and then those to be refused likewise, so that a chunk is looked into once for them.
     pub(super) fn step(&mut self, part: &mut PartBuffer) -> bool {
         self.stage = match self.stage {
             Stage::Copy => {
@@ -64,12 +62,13 @@ impl Sorting {
                 Stage::Sort { step: FIRST_STEP, from: 0 }
             }
             Stage::Sort { step, from } => {
-                let end = self.taken.len().min(from + step);
+                let end = self.samples.len().min(from + step);
                 // What is sorted already is found to be, and merged.
-                self.taken[from..end].sort_by_key(|(sample, _)| sample.timestamp_ms);
-                match end < self.taken.len() {
+                self.samples[from..end]
+                    .sort_by_key(|(is_refused, sample, _)| (*is_refused, sample.timestamp_ms));
+                match end < self.samples.len() {
                     true => Stage::Sort { step, from: end },
-                    false if step < self.taken.len() => Stage::Sort { step: 2 * step, from: 0 },
+                    false if step < self.samples.len() => Stage::Sort { step: 2 * step, from: 0 },
                     false => Stage::PutBack,
                 }
             }
@@ -84,28 +83,27 @@ impl Sorting {
     fn copy_from(&mut self, part: &PartBuffer) {
         let mut starts = part.starts[starts_of(part, &self.places)].iter().peekable();
         let mut newest_ms = self.newest_ms.unwrap_or(i64::MIN);
+        self.samples.reserve_exact(self.places.len());
         for place in self.places.clone() {
-            let (sample, start) =
-                (part.samples[place], starts.next_if(|start| start.sample as usize == place));
+            let sample = part.samples[place];
             let late_by_ms = newest_ms.saturating_sub(sample.timestamp_ms);
-            let is_taken = self.bounds.check(sample).is_ok() && late_by_ms <= self.bounds.late_window_ms;
-            if is_taken {
+            let is_refused = self.bounds.check(sample).is_err() || late_by_ms > self.bounds.late_window_ms;
+            if !is_refused {
                 newest_ms = newest_ms.max(sample.timestamp_ms);
             }
-            let to = if is_taken { &mut self.taken } else { &mut self.others };
-            to.push((sample, start.map_or(0, |start| start.start_ms)));
+            let start = starts.next_if(|start| start.sample as usize == place);
+            self.samples.push((is_refused, sample, start.map_or(0, |start| start.start_ms)));
         }
     }
 
     fn put_back(&self, part: &mut PartBuffer) {
-        let sorted = || self.places.clone().zip(self.taken.iter().chain(&self.others));
         let starts = starts_of(part, &self.places);
-        let started = sorted().filter(|(_, (_, start_ms))| *start_ms != 0);
-        for (start, (place, (_, start_ms))) in part.starts[starts].iter_mut().zip(started) {
+        let started = self.places.clone().zip(&self.samples).filter(|(_, (.., start_ms))| *start_ms != 0);
+        for (start, (place, (.., start_ms))) in part.starts[starts].iter_mut().zip(started) {
             *start = PartStart { sample: place as u32, start_ms: *start_ms };
         }
-        for (place, (sample, _)) in sorted() {
-            part.samples[place] = *sample;
+        for (sample, (_, sorted, _)) in part.samples[self.places.clone()].iter_mut().zip(&self.samples) {
+            *sample = *sorted;
         }
     }
 }
@@ -178,14 +176,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_in_where_it_stands_comes_last_in_its_order() {
+    fn what_is_refused_where_it_stands_comes_last() {
         let bounds = TimeBounds { oldest_ms: 10, newest_ms: 1000, late_window_ms: 100 };
         let mut part = PartBuffer::default();
         let times = [500, 450, 2000, 399, 600, 499, 500, 9, 560, 700, 601, 599];
-        part.samples = times.map(|at_ms| Sample::new(at_ms, 0.0)).to_vec();
+        for (at_ms, value) in times.into_iter().zip(0..) {
+            part.samples.push(Sample::new(at_ms, f64::from(value)));
+            part.push_start(if value % 2 == 0 { at_ms + i64::from(value) } else { 0 });
+        }
+        let mut before = told(&part, 0..times.len());
         let mut sorting = Sorting::of(0..times.len(), Some(480), bounds);
         while !sorting.step(&mut part) {}
-        let sorted: Vec<i64> = part.samples.iter().map(|sample| sample.timestamp_ms).collect();
-        assert_eq!(sorted, [450, 500, 500, 560, 600, 601, 700, 2000, 399, 499, 9, 599]);
+        let mut sorted = told(&part, 0..times.len());
+        let order: Vec<i64> = sorted.iter().map(|(at_ms, ..)| *at_ms).collect();
+        assert_eq!(order, [450, 500, 500, 560, 600, 601, 700, 9, 399, 499, 599, 2000]);
+        before.sort_unstable();
+        sorted.sort_unstable();
+        assert_eq!(sorted, before, "each with its own start timestamp");
     }
 }

@@ -26,7 +26,9 @@ fn take_in(
             return pieces;
         }
         between(&mut shard.borrow_mut(), pieces);
-        part.give_up_moved(&shard.borrow().ownership);
+        if part.can_wait() {
+            part.give_up_moved(&shard.borrow().ownership);
+        }
         part.append_piece(&mut shard.borrow_mut(), bounds, || 0, &mut NoJournal);
     }
     unreachable!("it counts to the end of the pieces")
@@ -52,6 +54,11 @@ fn what_moves_while_a_part_is_taken_in_comes_back_once_and_nothing_of_it_is_take
     series
         .iter_mut()
         .for_each(|(_, own)| *own = (1..=SAMPLES).map(|at| Sample::new(at * 1000, 1.0)).collect());
+    // Every third series has them in no order.
+    series
+        .iter_mut()
+        .step_by(3)
+        .for_each(|(_, own)| own.sort_by_key(|sample| sample.timestamp_ms * 7 % 40_999));
     // All that come are late: they go the way on which a piece may end within a series.
     append(&shard, LATE, &scrape(2000, 1_000_000));
     let mut part = write(&series);
@@ -121,43 +128,91 @@ fn a_series_samples_are_taken_in_by_time_and_of_two_with_one_time_the_first() {
     assert_eq!(held(&shard)[0].1, expect);
 }
 
-/// What is stored and refused of a new series' samples, each for itself in the order in which they stand.
-fn one_by_one(own: &[Sample], window_ms: i64) -> (BTreeMap<i64, u64>, [u64; 2]) {
-    let (mut stored, [mut late, mut contradicting]) = (BTreeMap::new(), [0, 0]);
+#[test]
+fn what_is_sorted_and_moves_leaves_others_to_be_sorted() {
+    const SAMPLES: usize = 4000;
+    let shuffled = || (0..SAMPLES).map(|i| Sample::new((i * 1777 % SAMPLES) as i64 * 1000, 1.0)).collect();
+    let shard = shard();
+    // Two series of different cells.
+    let series: Vec<_> = scrape(2, 0).into_iter().map(|(labels, _)| (labels, shuffled())).collect();
+    append(&shard, LATE, &scrape(2, 10_000_000));
+    let mut part = write(&series);
+    part.part.epoch = Epoch(3);
+    let [leaves, stays] = [0, 1].map(|series: usize| part.part.series[series].id.cell());
+    assert_ne!(leaves, stays);
+    let mut begun = PartInProgress::new(NOBODY, part);
+    // One piece to find out, and then the steps of sorting them.
+    begun.append_piece(&mut shard.borrow_mut(), LATE, || 0, &mut NoJournal);
+    assert!(!begun.can_wait());
+    while !begun.can_wait() {
+        begun.append_piece(&mut shard.borrow_mut(), LATE, || 0, &mut NoJournal);
+    }
+    shard.borrow_mut().ownership.drain(leaves, Epoch(4));
+    let pieces = take_in(&shard, &mut begun, LATE, |_, _| {});
+    assert!(pieces < 20, "{pieces} pieces: they were not sorted");
+    let (_, outcome, moved) = begun.into_outcome();
+    assert!(outcome.written as usize + moved.expect("a cell has moved").parts.samples.len() == 2 * SAMPLES);
+}
+
+/// What is stored and refused of a series' samples, each for itself in the order in which they stand.
+fn one_by_one(
+    mut stored: BTreeMap<i64, u64>,
+    own: &[Sample],
+    bounds: TimeBounds,
+) -> (BTreeMap<i64, u64>, [u64; 4]) {
+    let [mut late, mut contradicting, mut old, mut ahead] = [0; 4];
     for sample in own {
         let newest_ms = stored.last_key_value().map_or(i64::MIN, |(at_ms, _)| *at_ms);
-        match stored.get(&sample.timestamp_ms) {
-            Some(bits) => contradicting += u64::from(*bits != sample.value.to_bits()),
-            None if newest_ms.saturating_sub(sample.timestamp_ms) > window_ms => late += 1,
-            None => drop(stored.insert(sample.timestamp_ms, sample.value.to_bits())),
+        let at_ms = sample.timestamp_ms;
+        if at_ms < bounds.oldest_ms {
+            old += 1;
+        } else if at_ms > bounds.newest_ms {
+            ahead += 1;
+        } else if let Some(bits) = stored.get(&at_ms) {
+            contradicting += u64::from(*bits != sample.value.to_bits());
+        } else if newest_ms.saturating_sub(at_ms) > bounds.late_window_ms {
+            late += 1;
+        } else {
+            stored.insert(at_ms, sample.value.to_bits());
         }
     }
-    (stored, [late, contradicting])
+    (stored, [late, contradicting, old, ahead])
 }
 
 #[test]
 fn which_samples_are_taken_in_is_what_it_is_for_each_of_them_alone() {
     const STEP_MS: i64 = 1500;
-    for samples in [30, 34, 48, 200, 2000, 40_000] {
+    const REASONS: [RefusedReason; 4] = [
+        RefusedReason::OutOfOrder,
+        RefusedReason::Duplicate,
+        RefusedReason::TooOld,
+        RefusedReason::TooFarInFuture,
+    ];
+    let up = labels(&[("__name__", "up")]);
+    for (samples, is_known) in
+        [30, 34, 48, 200, 2000, 40_000].into_iter().zip([true, false].into_iter().cycle())
+    {
+        let known = [Sample::new(samples / 4 * STEP_MS, 0.0)];
+        let known = if is_known { &known[..] } else { &[] };
         for stride in [1, 7, 1009, 1999, samples - 1] {
             // Each fourth time comes again, half of these with another value.
             let time = |i: i64| (i * stride % samples) / 4 * 4 * STEP_MS + (i % 3) * STEP_MS;
             let own: Vec<_> = (0..samples).map(|i| Sample::new(time(i), (i % 2) as f64)).collect();
-            for window_ms in [1, 60_000, 900_000, i64::MAX] {
+            for (late_window_ms, tenth) in [(1, 0), (60_000, 1), (900_000, 1), (i64::MAX, 0)] {
+                let oldest_ms = tenth * samples * STEP_MS / 10;
+                let newest_ms = (10 - tenth) * samples * STEP_MS / 10;
+                let bounds = TimeBounds { oldest_ms, newest_ms, late_window_ms };
                 let shard = shard();
-                let bounds = TimeBounds { late_window_ms: window_ms, ..EVER };
-                let up = labels(&[("__name__", "up")]);
-                let mut part = PartInProgress::new(NOBODY, write(&[(up, own.clone())]));
-                let pieces = take_in(&shard, &mut part, bounds, |_, _| {});
+                append(&shard, EVER, &[(up.clone(), known.to_vec())]);
+                let mut part = PartInProgress::new(NOBODY, write(&[(up.clone(), own.clone())]));
+                take_in(&shard, &mut part, bounds, |_, _| {});
                 let (_, outcome, _) = part.into_outcome();
                 let counts = outcome.refusals.map(|refusals| refusals.counts).unwrap_or_default();
-                let refused =
-                    [RefusedReason::OutOfOrder, RefusedReason::Duplicate].map(|why| counts.get(why));
-                let (expect, expect_refused) = one_by_one(&own, window_ms);
-                let case = format!("{samples} samples, every {stride}th, {window_ms} ms");
-                assert_eq!(refused, expect_refused, "{case}");
+                let at_first = known.iter().map(|sample| (sample.timestamp_ms, sample.value.to_bits()));
+                let (expect, refused) = one_by_one(at_first.collect(), &own, bounds);
+                let case = format!("{samples} samples, every {stride}th, {bounds:?}");
+                assert_eq!(REASONS.map(|why| counts.get(why)), refused, "{case}");
                 assert_eq!(held(&shard)[0].1, expect.into_iter().collect::<Vec<_>>(), "{case}");
-                assert!(pieces as i64 <= 20 + samples / 4, "{pieces} pieces: {case}");
             }
         }
     }

@@ -2,6 +2,8 @@
 //! make of them.
 
 use super::*;
+use crate::shard::in_progress::PartInProgress;
+use crate::shard::tests::{NOBODY, write};
 
 const WINDOW_MS: i64 = 3_600_000;
 const LATE: TimeBounds = TimeBounds { late_window_ms: WINDOW_MS, ..EVER };
@@ -163,4 +165,28 @@ fn a_deletion_takes_them_and_a_replay_does_not_bring_them_back() {
     assert_eq!(delete_range(&shard, &log, i64::MIN..=i64::MAX).samples, 120 - 31 + 3);
     block_on(log.flush()).unwrap();
     assert!(held(&replayed_shard(&log, Refs::Kept)).is_empty());
+}
+
+#[test]
+fn many_floats_in_any_order_beside_histograms_are_taken_in_as_each_of_them_alone() {
+    const HOUR_MS: i64 = 3_600_000;
+    let early = (0..80).map(|i: i64| Sample::new(2 * HOUR_MS + i * 7 % 80 * 1000, i as f64));
+    let floats: Vec<Sample> = early.chain([Sample::new(9 * HOUR_MS + HOUR_MS / 2, 1.0)]).collect();
+    let with_histogram = || {
+        let shard = shard();
+        take(&shard, &vec![(named("a"), vec![(10 * HOUR_MS, counting(1))])]);
+        shard
+    };
+    let (alone, together) = (with_histogram(), with_histogram());
+    let written_alone: u64 = floats
+        .iter()
+        .map(|float| append_to(&alone, LATE, &[(named("a"), vec![*float])], &mut NoJournal).written)
+        .sum();
+    let mut part = PartInProgress::new(NOBODY, write(&[(named("a"), floats)]));
+    while !part.is_whole() {
+        part.append_piece(&mut together.borrow_mut(), LATE, || 0, &mut NoJournal);
+    }
+    let (_, outcome, _) = part.into_outcome();
+    assert!(written_alone > 10 && outcome.written == written_alone, "{} of {written_alone}", outcome.written);
+    assert_eq!(held(&together), held(&alone));
 }

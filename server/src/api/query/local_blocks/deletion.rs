@@ -3,6 +3,7 @@
 
 use super::LocalBlocks;
 use super::matching::matching;
+use super::rows::Range;
 use super::threads::{Job, Stop, ask};
 use silverback_block::DeletedRange;
 use silverback_storage::message::Selection;
@@ -17,11 +18,7 @@ pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) 
     blocks.look();
     for selection in selections {
         let Selection { min_ms, max_ms, .. } = *selection;
-        for block in blocks.all() {
-            let meta = block.meta();
-            if meta.end_ms <= min_ms || meta.min_ms > max_ms {
-                continue;
-            }
+        for block in blocks.in_range(Range { min_ms, max_ms }) {
             let mut taken = blocks.begin_taking();
             taken.set(SETS_AT_ONCE * block.set_bytes_max())?;
             let mut series = matching(job, &block, &selection.matchers)?;

@@ -23,6 +23,7 @@ use super::floor::{FloorFile, border_after, floor_for, horizon_of};
 use super::memory::{BlockMemory, Taken};
 use super::page::Question;
 use super::rewrite::{self, Halt, Place};
+use super::rows::Range;
 use super::threads::{Stop, Threads, run_on};
 use crate::api::query::read_fault::ReadFault;
 use crate::routing::{FanoutError, Overloaded};
@@ -265,10 +266,11 @@ impl LocalBlocks {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The blocks that have something before a border, those of late samples last.
-    pub(super) fn before(&self, border_ms: i64) -> Vec<Arc<OpenBlock>> {
+    /// The blocks that may have something in a range, those of late samples last: a read of an hour has nothing to do with
+    /// all the others.
+    pub(super) fn in_range(&self, range: Range) -> Vec<Arc<OpenBlock>> {
         let mut blocks: Vec<_> = self.known.with(|set| set.open.values().cloned().collect());
-        blocks.retain(|block| block.meta().min_ms < border_ms);
+        blocks.retain(|block| range.meets(block.meta()));
         blocks.sort_by_key(|block| (block.meta().is_of_part(), block.meta().min_ms));
         blocks
     }
@@ -477,6 +479,28 @@ mod tests {
         block_on(blocks.before_pass(20 * H2));
         block_on(blocks.before_pass(20 * H2));
         assert!(blocks.is_dropped(question.floor_ms));
+    }
+
+    #[test]
+    fn a_read_has_the_blocks_of_its_range_and_no_others() {
+        let scratch = Scratch::new();
+        let labels = vec![("__name__".to_owned(), "up".to_owned())];
+        let floats = (0..5).map(|range| (range * H2 + 10, 1)).collect();
+        put(scratch.path(), 1, &[BlockSeries { labels, floats, ..BlockSeries::default() }], false);
+        let blocks = start(scratch.path(), 10 * H2);
+        assert_eq!(blocks.counts().open, 5);
+        let check = |min_ms, max_ms, expect: &[i64]| {
+            let found = blocks.in_range(Range { min_ms, max_ms });
+            let begins: Vec<i64> = found.iter().map(|block| block.meta().min_ms / H2).collect();
+            assert_eq!(begins, expect, "{min_ms} to {max_ms}");
+        };
+        check(i64::MIN, i64::MAX, &[0, 1, 2, 3, 4]);
+        check(H2, 2 * H2 - 1, &[1]);
+        check(H2 + 10, 2 * H2 + 10, &[1, 2]);
+        check(H2 + 11, 2 * H2 + 9, &[]);
+        check(4 * H2 + 10, i64::MAX, &[4]);
+        check(7 * H2, 8 * H2, &[]);
+        check(i64::MIN, -1, &[]);
     }
 
     #[test]

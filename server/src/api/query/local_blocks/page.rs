@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::LocalBlocks;
 use super::join::joined;
 use super::memory::Taken;
+use super::rows::Range;
 use super::series::SeriesCursor;
 use super::texts::TextCursor;
 use super::threads::{Job, Stop};
@@ -44,6 +45,14 @@ pub(crate) struct Question<B: Batch> {
     pub(crate) border_ms: i64,
     /// From here on memory had everything when it was asked. Not before the border; between the two no block has anything.
     pub(crate) floor_ms: i64,
+}
+
+impl<B: Batch> Question<B> {
+    /// What is read of blocks: what the selection has before the border.
+    pub(super) fn range(&self) -> Range {
+        let Selection { min_ms, max_ms, .. } = self.selection;
+        Range { min_ms, max_ms: max_ms.min(self.border_ms - 1) }
+    }
 }
 
 impl BlockBatch for SeriesBatch {
@@ -96,7 +105,7 @@ impl<B: BlockBatch> BlockPages<B> {
         let own = Arc::clone(blocks);
         let batch = pages
             .read(move |job: &Job| {
-                let open = own.before(question.border_ms);
+                let open = own.in_range(question.range());
                 next_of(B::Cursor::open(job, &open, &question, own.begin_taking())?, job, bytes)
             })
             .await?;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use silverback_block::{ChunkPlace, DeletedRange, LabelNumbers, OpenBlock};
+use silverback_block::{ChunkPlace, DeletedRange, LabelNumbers, Meta, OpenBlock};
 use silverback_model::{LabelBlock, encode_label};
 use silverback_storage::message::ExternalView;
 
@@ -46,7 +46,7 @@ impl Head {
     }
 }
 
-/// Which chunks are read: those that have a sample from the first of these times to the last, as their own times tell.
+/// Which chunks and blocks are read: those that have a sample from the first of these times to the last, as their own times tell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) min_ms: i64,
@@ -54,6 +54,11 @@ pub(super) struct Range {
 }
 
 impl Range {
+    /// Whether a block may have anything to be read, as it says of itself.
+    pub(super) fn meets(self, block: &Meta) -> bool {
+        block.end_ms > self.min_ms && block.min_ms <= self.max_ms
+    }
+
     /// Whether a chunk has anything to be read, of whose series this was deleted.
     pub(super) fn reads(self, chunk: &ChunkPlace, deleted: &[DeletedRange]) -> bool {
         let is_deleted = |range: &DeletedRange| range.holds(chunk.min_ms) && range.holds(chunk.max_ms);
@@ -67,6 +72,8 @@ pub(super) struct BlockRows {
     view: Option<Arc<ExternalView>>,
     range: Range,
     order: Order,
+    /// What the series take that aren't read yet, and those that are, in bytes.
+    order_bytes: usize,
     texts: Texts,
     /// Those that may have to come after one that isn't read yet.
     waiting: Vec<Head>,
@@ -101,6 +108,7 @@ impl BlockRows {
             view,
             range,
             order: Order::Own(RoaringBitmap::new().into_iter()),
+            order_bytes: set_bytes(block, &series),
             texts: Texts::new(texts_bytes),
             waiting: Vec::new(),
             ready: VecDeque::new(),
@@ -113,7 +121,9 @@ impl BlockRows {
         };
         rows.order = Order::Own(series.into_iter());
         if drops_labels {
-            rows.order = Order::Seen(rows.sorted(job, has_room)?.into_iter());
+            let sorted = rows.sorted(job, has_room)?;
+            rows.order_bytes = sorted.capacity() * size_of::<u32>();
+            rows.order = Order::Seen(sorted.into_iter());
         }
         rows.advance(job)?;
         Ok(rows)
@@ -221,13 +231,14 @@ impl BlockRows {
 
     /// What it holds, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let order = match &self.order {
-            Order::Own(_) => self.block.set_bytes_max(),
-            Order::Seen(series) => series.len() * size_of::<u32>(),
-        };
         let heads = self.ready.iter().chain(&self.waiting).chain(&self.head);
-        order + self.texts.bytes() + self.last.capacity() + heads.map(Head::bytes).sum::<usize>()
+        self.order_bytes + self.texts.bytes() + self.last.capacity() + heads.map(Head::bytes).sum::<usize>()
     }
+}
+
+/// What a set of a block's series takes, in bytes, about: twice what it would take written, for its lists have room ahead.
+pub(super) fn set_bytes(block: &OpenBlock, series: &RoaringBitmap) -> usize {
+    (2 * series.serialized_size() + 128).min(block.set_bytes_max())
 }
 
 /// Whether a series of a block has a label that isn't seen.

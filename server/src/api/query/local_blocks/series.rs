@@ -16,7 +16,7 @@ use silverback_storage::message::{
 use super::matching::matching;
 use super::memory::Taken;
 use super::page::{BlockCursor, Question};
-use super::rows::{BlockRows, Head, Range};
+use super::rows::{BlockRows, Head, set_bytes};
 use super::threads::{Job, Stop, ask};
 
 /// What a read keeps of all blocks' texts, in bytes, where that is no more than its part of the memory.
@@ -40,11 +40,12 @@ impl BlockCursor<SeriesBatch> for SeriesCursor {
     fn open(
         job: &Job,
         blocks: &[Arc<OpenBlock>],
-        Question { selection, wanted, border_ms, .. }: &Question<SeriesBatch>,
+        question: &Question<SeriesBatch>,
         mut taken: Taken,
     ) -> Result<Self, Stop> {
+        let Question { selection, wanted, border_ms, .. } = question;
         let (with_chunks, view) = seen_by(wanted);
-        let range = Range { min_ms: selection.min_ms, max_ms: selection.max_ms.min(*border_ms - 1) };
+        let range = question.range();
         let texts_bytes = (taken.bytes_max() / PART_SHARE).min(TEXTS_BYTES_MAX) / blocks.len().max(1);
         let (mut rows, mut bytes) = (Vec::with_capacity(blocks.len()), 0);
         for block in blocks {
@@ -53,7 +54,7 @@ impl BlockCursor<SeriesBatch> for SeriesCursor {
             if series.is_empty() {
                 continue;
             }
-            bytes += block.set_bytes_max();
+            bytes += set_bytes(block, &series);
             let has_room = |sorting: usize| taken.set(bytes + sorting);
             let of_block = BlockRows::open(job, block, series, view.clone(), range, texts_bytes, has_room)?;
             if of_block.head.is_some() {

@@ -33,10 +33,11 @@ impl BlockCursor<TextBatch> for TextCursor {
     fn open(
         job: &Job,
         blocks: &[Arc<OpenBlock>],
-        Question { selection, wanted, border_ms, .. }: &Question<TextBatch>,
+        question: &Question<TextBatch>,
         taken: Taken,
     ) -> Result<Self, Stop> {
-        let range = Range { min_ms: selection.min_ms, max_ms: selection.max_ms.min(*border_ms - 1) };
+        let Question { selection, wanted, .. } = question;
+        let range = question.range();
         let mut found = Collected { texts: BTreeSet::new(), bytes: 0, taken };
         for block in blocks {
             job.check()?;

@@ -21,7 +21,7 @@ const _: () = assert!(
     HISTOGRAM_SCRATCH_BYTES_KEPT + HISTOGRAM_LOOKUP_BYTES_MAX <= EXECUTOR_BYTES / 64,
     "hardly seen in it"
 );
-const _: () = assert!(SORTING_BYTES_MAX <= EXECUTOR_BYTES / 10, "a small part of it");
+const _: () = assert!(SORTING_BYTES_MAX <= EXECUTOR_BYTES / 12, "a small part of it");
 const _: () = assert!(
     HEAD_BYTES_MAX + LINE_GROWTH_BYTES_MAX <= EXECUTOR_BYTES / 32,
     "a read whose request line is written anew is there twice for a moment, one at a time"

@@ -25,7 +25,7 @@ pub(super) struct Sorting {
     newest_ms: Option<i64>,
     bounds: TimeBounds,
     stage: Stage,
-    /// A copy. To be refused is what is too old, too late or too far ahead where it stands, unless it is stored already.
+    /// A copy. To be refused is what is too old or too far ahead where it stands, or too late there and not stored already.
     samples: Vec<Judged>,
 }
 

@@ -269,7 +269,7 @@ impl LocalBlocks {
     /// The blocks that may have something in a range, those of late samples last: a read of an hour has nothing to do with
     /// all the others.
     pub(super) fn in_range(&self, range: Range) -> Vec<Arc<OpenBlock>> {
-        let mut blocks: Vec<_> = self.known.with(|set| set.open.values().cloned().collect());
+        let mut blocks = self.all();
         blocks.retain(|block| range.meets(block.meta()));
         blocks.sort_by_key(|block| (block.meta().is_of_part(), block.meta().min_ms));
         blocks
@@ -410,9 +410,11 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use super::super::page::BlockPages;
     use super::*;
 
     use futures::executor::block_on;
+    use silverback_model::{MatchOp, Matcher};
     use silverback_node_test_support::laid_blocks::{BlockSeries, put};
     use silverback_storage::message::{SeriesBatch, SeriesWanted};
     use silverback_test_support::Scratch;
@@ -501,6 +503,36 @@ mod tests {
         check(4 * H2 + 10, i64::MAX, &[4]);
         check(7 * H2, 8 * H2, &[]);
         check(i64::MIN, -1, &[]);
+    }
+
+    #[test]
+    fn a_read_of_a_series_over_many_blocks_takes_no_set_of_all_of_each() {
+        const BLOCKS: i64 = 10;
+        let scratch = Scratch::new();
+        let series = |i: usize| BlockSeries {
+            labels: vec![
+                ("__name__".to_owned(), "up".to_owned()),
+                ("instance".to_owned(), format!("i{i:05}")),
+            ],
+            floats: (0..BLOCKS).map(|range| (range * H2, 1)).collect(),
+            ..BlockSeries::default()
+        };
+        put(scratch.path(), 1, &(0..20_000).map(series).collect::<Vec<_>>(), false);
+        let blocks = start(scratch.path(), BLOCKS * H2);
+        let all_sets: usize = blocks.all().iter().map(|block| block.set_bytes_max()).sum();
+        let one = Matcher::new("instance", MatchOp::Equal, "i00500").unwrap();
+        let question = Question::<SeriesBatch> {
+            selection: Selection { matchers: [one].into(), ..Selection::everything() },
+            wanted: SeriesWanted::Chunks,
+            border_ms: BLOCKS * H2,
+            floor_ms: BLOCKS * H2,
+        };
+        let ticket = ReadTicket::issue();
+        let opened = block_on(BlockPages::open(&blocks, &ticket, question, 1 << 16));
+        let (batch, _pages) = opened.expect("there is room");
+        let held = blocks.counts().read_bytes;
+        assert_eq!(batch.get(0).chunks().len(), BLOCKS as usize);
+        assert!(held > 0 && held < all_sets / 2, "{held} of {all_sets}");
     }
 
     #[test]

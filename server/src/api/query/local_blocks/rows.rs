@@ -72,7 +72,7 @@ pub(super) struct BlockRows {
     view: Option<Arc<ExternalView>>,
     range: Range,
     order: Order,
-    /// What the series take that aren't read yet, and those that are, in bytes.
+    /// What the order takes until its end, in bytes.
     order_bytes: usize,
     texts: Texts,
     /// Those that may have to come after one that isn't read yet.
@@ -108,7 +108,7 @@ impl BlockRows {
             view,
             range,
             order: Order::Own(RoaringBitmap::new().into_iter()),
-            order_bytes: set_bytes(block, &series),
+            order_bytes: set_bytes(&series),
             texts: Texts::new(texts_bytes),
             waiting: Vec::new(),
             ready: VecDeque::new(),
@@ -138,7 +138,7 @@ impl BlockRows {
         let mut seen = Seen::default();
         while let Some(head) = self.read_next(job)? {
             seen.push(head.series, head.seen());
-            has_room(seen.bytes())?;
+            has_room(self.order_bytes + seen.bytes())?;
         }
         self.last.clear();
         job.check()?;
@@ -236,9 +236,15 @@ impl BlockRows {
     }
 }
 
-/// What a set of a block's series takes, in bytes, about: twice what it would take written, for its lists have room ahead.
-pub(super) fn set_bytes(block: &OpenBlock, series: &RoaringBitmap) -> usize {
-    (2 * series.serialized_size() + 128).min(block.set_bytes_max())
+/// What a set of series takes, in bytes: the statistics tell of its lists what they have room for, and take the two bytes of
+/// an entry for four.
+fn set_bytes(series: &RoaringBitmap) -> usize {
+    const CONTAINER_BYTES: usize = 64;
+
+    let found = series.statistics();
+    let lists = found.n_bytes_array_containers / 2;
+    (lists + found.n_bytes_bitset_containers + found.n_bytes_run_containers) as usize
+        + found.n_containers as usize * CONTAINER_BYTES
 }
 
 /// Whether a series of a block has a label that isn't seen.

@@ -16,7 +16,7 @@ use silverback_storage::message::{
 use super::matching::matching;
 use super::memory::Taken;
 use super::page::{BlockCursor, Question};
-use super::rows::{BlockRows, Head, set_bytes};
+use super::rows::{BlockRows, Head};
 use super::threads::{Job, Stop, ask};
 
 /// What a read keeps of all blocks' texts, in bytes, where that is no more than its part of the memory.
@@ -50,12 +50,12 @@ impl BlockCursor<SeriesBatch> for SeriesCursor {
         let (mut rows, mut bytes) = (Vec::with_capacity(blocks.len()), 0);
         for block in blocks {
             taken.set(bytes + SETS_AT_ONCE * block.set_bytes_max())?;
-            let series = matching(job, block, &selection.matchers)?;
+            // A copy: what is left of larger sets has their room.
+            let series = matching(job, block, &selection.matchers)?.clone();
             if series.is_empty() {
                 continue;
             }
-            bytes += set_bytes(block, &series);
-            let has_room = |sorting: usize| taken.set(bytes + sorting);
+            let has_room = |of_block: usize| taken.set(bytes + of_block);
             let of_block = BlockRows::open(job, block, series, view.clone(), range, texts_bytes, has_room)?;
             if of_block.head.is_some() {
                 rows.push(of_block);

@@ -27,7 +27,7 @@ const ROOM_AGAIN: Duration = Duration::from_millis(1);
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl SeriesSink for Split<'_> {
-    #[inline]
+    #[inline(always)]
     fn series(&mut self, id: SeriesId, labels: LabelSpan, samples: u32) {
         Split::series(self, id, labels, samples);
     }

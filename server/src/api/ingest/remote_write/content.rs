@@ -58,7 +58,7 @@ impl Content {
 }
 
 /// Reads a series from here to its end. Everything in it that will be looked at again is checked.
-#[inline]
+#[inline(always)]
 pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
     let first = Sample::new(0, 0.0);
     let mut content =

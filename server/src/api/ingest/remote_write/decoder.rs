@@ -233,7 +233,7 @@ pub(super) struct GoodSeries<'a> {
 
 impl GoodSeries<'_> {
     /// Hands the series and its samples on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pass_on(
         self,
         fields: &SeriesFields,

@@ -110,10 +110,8 @@ impl IdCache {
     /// Brings the place of a fingerprint towards the core.
     #[inline]
     pub(crate) fn prefetch(&self, fingerprint: u128) {
-        // Whatever isn't there is looked for in all of the bucket: both of its lines.
-        let bucket = &self.buckets[self.place(fingerprint)];
-        prefetch(&bucket[0]);
-        prefetch(&bucket[SLOTS / 2]);
+        // The older half of a bucket, its second line, is seldom needed.
+        prefetch(&self.buckets[self.place(fingerprint)][0]);
     }
 
     /// Puts a label set in; the oldest entry of a full bucket goes.

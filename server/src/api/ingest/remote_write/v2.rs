@@ -95,22 +95,21 @@ pub(super) fn decode(
     let mut request = Reader::new(bytes, *at);
     let mut fields_left = fields_left.div_ceil(SYMBOLS_PER_SERIES);
     let scratch_full = slice.scratch.len() + SLICE_SCRATCH_BYTES;
+    let mut run = [BegunSeries { series: request, refs_end: 0, refs: None }; RUN];
     while !request.is_empty() && fields_left > 0 && slice.scratch.len() < scratch_full {
-        let mut run = [const { None }; RUN];
-        for place in run.iter_mut().take(fields_left) {
-            if request.is_empty() {
-                break;
-            }
+        let mut begun = 0;
+        while !request.is_empty() && fields_left > 0 && begun < RUN {
             let tag = request.tag()?;
             if tag == TIMESERIES {
-                *place = Some(slice.begin_series(request.message()?));
+                run[begun] = slice.begin_series(request.message()?);
+                begun += 1;
             } else {
                 request.skip(tag)?;
             }
             fields_left -= 1;
         }
-        for begun in run.into_iter().flatten() {
-            slice.read_series(begun)?;
+        for series in &run[..begun] {
+            slice.read_series(series)?;
         }
         *at = request.at();
     }
@@ -175,16 +174,24 @@ struct SeriesSlice<'a, S> {
 }
 
 /// A series' references in the usual form: one packed field at its start.
+#[derive(Clone, Copy)]
 struct PackedRefs {
-    place: Range<usize>,
+    offset: u32,
+    len: u32,
     fingerprint: u128,
 }
 
 impl PackedRefs {
+    /// Where they lie in the body.
+    #[inline]
+    fn place(&self) -> Range<usize> {
+        self.offset as usize..(self.offset + self.len) as usize
+    }
+
     /// The labels of these references, which come as `arrival` says.
     #[inline]
     fn span(&self, arrival: Arrival) -> LabelSpan {
-        let span = LabelSpan::new(LabelSource::Symbols, self.place.start, self.place.len());
+        let span = LabelSpan::new(LabelSource::Symbols, self.offset as usize, self.len as usize);
         match arrival {
             Arrival::InOrder => span,
             Arrival::Rearranged => span.unsorted(),
@@ -193,11 +200,20 @@ impl PackedRefs {
 }
 
 /// A series whose references are read.
+#[derive(Clone, Copy)]
 struct BegunSeries<'a> {
     series: Reader<'a>,
-    /// What stands behind the references.
-    samples: Reader<'a>,
+    /// Where the references end: the series' start, where they don't come in the usual form.
+    refs_end: usize,
     refs: Option<PackedRefs>,
+}
+
+impl<'a> BegunSeries<'a> {
+    /// What stands after the references.
+    #[inline]
+    fn samples(&self) -> Reader<'a> {
+        Reader::new(self.series.bytes(), self.refs_end)
+    }
 }
 
 /// What the check of a label set that isn't known found.
@@ -207,20 +223,20 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     /// Reads the references, and sends for what is known by them.
     #[inline]
     fn begin_series<'b>(&self, series: Reader<'b>) -> BegunSeries<'b> {
-        let mut samples = series;
-        let refs = self.packed_refs(&mut samples);
+        let mut rest = series;
+        let refs = self.packed_refs(&mut rest);
         if let Some(refs) = &refs {
             self.ids.prefetch(refs.fingerprint);
         }
-        BegunSeries { series, samples, refs }
+        BegunSeries { series, refs_end: rest.at(), refs }
     }
 
     #[inline]
-    fn read_series(&mut self, begun: BegunSeries) -> Result<(), MalformedBody> {
-        let BegunSeries { series, samples, refs } = begun;
+    fn read_series(&mut self, begun: &BegunSeries) -> Result<(), MalformedBody> {
+        let samples = begun.samples();
         let content = read_content(samples, &SERIES_FIELDS)?;
-        let refs = refs.filter(|_| content.labels == 0);
-        let known = refs.as_ref().and_then(|refs| Some((self.ids.get_with_period(refs.fingerprint)?, refs)));
+        let refs = begun.refs.as_ref().filter(|_| content.labels == 0);
+        let known = refs.and_then(|refs| Some((self.ids.get_with_period(refs.fingerprint)?, refs)));
         let is_of_floats = content.samples > 0 && content.histograms == 0;
         let is_beside_floats = content.samples == 0 && content.histograms | content.exemplars > 0;
         if let Some(((KnownLabels { id, arrival }, told), refs)) = known
@@ -234,7 +250,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
             }
             return self.pass_beside(id, Some(refs), told, samples, &content);
         }
-        self.read_unknown_series(series, refs, samples, content)
+        self.read_unknown_series(begun.series, refs, samples, content)
     }
 
     /// Reads the references, if the series begins with them in the usual form.
@@ -248,7 +264,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let refs = &series.bytes()[span.clone()];
         let fingerprint = self.symbols.fingerprint(refs, self.pair_keys, self.hasher)?;
         *series = behind;
-        Some(PackedRefs { place: span, fingerprint })
+        Some(PackedRefs { offset: span.start as u32, len: span.len() as u32, fingerprint })
     }
 
     /// Passes on what stands beside the samples of a good series. Its metadata is looked at once in a period, if it is
@@ -282,7 +298,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     #[inline(never)]
     fn pass_metadata(&mut self, refs: Option<&PackedRefs>, at: u32) -> Result<(), MalformedBody> {
         let message = Reader::new(self.bytes, at as usize).message()?;
-        let named = refs.and_then(|refs| Some((refs, self.metric_name(&self.bytes[refs.place.clone()])?)));
+        let named = refs.and_then(|refs| Some((refs, self.metric_name(&self.bytes[refs.place()])?)));
         let Some((refs, name)) = named else {
             self.pass_odd_metadata(message);
             return Ok(());
@@ -348,11 +364,10 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     fn read_unknown_series(
         &mut self,
         series: Reader,
-        refs: Option<PackedRefs>,
+        refs: Option<&PackedRefs>,
         samples: Reader,
         content: Content,
     ) -> Result<(), MalformedBody> {
-        let refs = refs.as_ref();
         let checked = match self.collect_labels(series)? {
             Ok(()) => self.check_series(series.at(), refs, &content)?,
             Err(reason) => Err(reason),

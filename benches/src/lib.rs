@@ -1,4 +1,5 @@
 //! What the benches share.
+#![forbid(unsafe_code)]
 pub mod bench;
 pub mod contender;
 pub mod durability;

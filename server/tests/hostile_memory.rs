@@ -12,6 +12,7 @@ use silverback_model::limits::IN_FLIGHT_BYTES_MAX;
 use silverback_node_test_support::Node;
 use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, compress, headers};
 use silverback_test_support::http::head;
+use silverback_test_support::now_ms;
 use silverback_test_support::wire::varint;
 
 #[global_allocator]
@@ -85,11 +86,6 @@ fn hold_back(node: &Node) -> usize {
         stream.read_exact(&mut answer).is_ok_and(|()| &answer == b"HTTP/1.1 429")
     };
     streams.iter_mut().filter_map(|stream| is_refused(stream).then_some(())).count()
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    now.as_millis() as i64
 }
 
 /// The process's resident memory, `VmRSS`, or its highest so far, `VmHWM`.

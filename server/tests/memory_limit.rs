@@ -11,7 +11,7 @@ use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest};
 use silverback_test_support::http::{self, Answer, Kept};
-use silverback_test_support::{Binary, Waiting, eventually};
+use silverback_test_support::{Binary, Waiting, eventually, now_ms};
 
 const LIMIT_MIB: usize = 128;
 /// Series of one request.
@@ -39,11 +39,6 @@ fn page(node: &Binary, path: &str) -> String {
     let answer = node.get(path);
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.text()
-}
-
-fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    now.as_millis() as i64
 }
 
 /// Series of a lot, each with samples that hardly compress.

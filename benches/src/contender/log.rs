@@ -1,5 +1,5 @@
-//! The contender's log: the node's records in the node's frames, one write and one `fdatasync` for all that
-//! waits, on tokio's own means. What is acknowledged is as durable as on the node.
+//! The contender's log: the node's records in the node's frames, one synced write for all that waits
+//! (`O_DSYNC`, as the node's), on tokio's own means. What is acknowledged is as durable as on the node.
 //!
 //! Each stripe has a group of its own behind its lock; a task takes the groups of all stripes, writes their
 //! frames one after the other with a thread for blocking work, and tells whoever waits. What is appended
@@ -7,9 +7,9 @@
 //! before it is used. It is used again from its beginning: nothing is read back, and no checkpoint is made,
 //! which spares the contender what the node pays for both.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,18 +161,20 @@ impl Segment {
     /// Written over its whole length, so that no later write has to allocate.
     fn create(directory: &Path, bytes_max: u64, key: FrameKey) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        let mut file = File::create(directory.join(FILE_NAME))?;
+        let path = directory.join(FILE_NAME);
+        let mut whole = File::create(&path)?;
         let zeros = vec![0; 1 << 20];
         for _ in 0..bytes_max.div_ceil(zeros.len() as u64) {
-            file.write_all(&zeros)?;
+            whole.write_all(&zeros)?;
         }
-        file.sync_all()?;
+        whole.sync_all()?;
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DSYNC).open(&path)?;
         // The name, too.
         File::open(directory)?.sync_all()?;
         Ok(Self { file, key, bytes_max, offset: 0, number: 1, buffer: Vec::new() })
     }
 
-    /// Writes what the groups hold with one write and one sync, and empties them.
+    /// Writes what the groups hold with one write that returns once it is durable, and empties them.
     fn write(&mut self, lsn: Lsn, groups: &mut [Group]) -> io::Result<()> {
         let held = groups.iter().filter(|group| !group.is_empty());
         let bytes: usize = held.map(|group| group.bytes() + BLOCK_BYTES).sum();
@@ -191,7 +193,6 @@ impl Segment {
         }
         self.buffer.resize(self.buffer.len().next_multiple_of(BLOCK_BYTES), 0);
         self.file.write_all_at(&self.buffer, self.offset)?;
-        self.file.sync_data()?;
         self.offset += self.buffer.len() as u64;
         Ok(())
     }

@@ -1,5 +1,5 @@
 //! Small requests beside big jobs on one core: on the node's runtime in slices, on tokio first come first
-//! served, and on tokio with the big ones on its threads for blocking work.
+//! served, and on tokio with the big ones on its threads for blocking work, or on one such thread.
 
 use std::error::Error;
 
@@ -26,19 +26,23 @@ pub struct Work {
 enum Side {
     /// A worker of tokio's; a job runs until it is done.
     FirstComeFirstServed,
-    /// The same, the jobs with `spawn_blocking`.
+    /// The same, the jobs with `spawn_blocking`, as many at once as there are.
     SpawnBlocking,
+    /// The same, one at a time, as in slices.
+    OneBlockingThread,
     /// The node's executor; a job runs in slices.
     Slices,
 }
 
 impl Side {
-    const ALL: [Self; 3] = [Self::FirstComeFirstServed, Self::SpawnBlocking, Self::Slices];
+    const ALL: [Self; 4] =
+        [Self::FirstComeFirstServed, Self::SpawnBlocking, Self::OneBlockingThread, Self::Slices];
 
     fn name(self) -> &'static str {
         match self {
             Self::FirstComeFirstServed => "tokio",
             Self::SpawnBlocking => "tokio, spawn_blocking",
+            Self::OneBlockingThread => "tokio, spawn_blocking on one thread",
             Self::Slices => OURS,
         }
     }
@@ -116,7 +120,8 @@ impl Work {
     pub fn run(&self) -> Result<Figures, Box<dyn Error>> {
         Ok(figures(&match self.side {
             Side::FirstComeFirstServed => mixed_on_tokio(&self.options, Jobs::AsTasks)?,
-            Side::SpawnBlocking => mixed_on_tokio(&self.options, Jobs::OnBlockingThreads)?,
+            Side::SpawnBlocking => mixed_on_tokio(&self.options, Jobs::OnBlockingThreads(self.options.jobs))?,
+            Side::OneBlockingThread => mixed_on_tokio(&self.options, Jobs::OnBlockingThreads(1))?,
             Side::Slices => mixed(&self.options)?,
         }))
     }

@@ -20,8 +20,8 @@ use super::work::{self, work_for};
 pub enum Jobs {
     /// Among the requests, on the runtime's one worker: first come, first served.
     AsTasks,
-    /// On the runtime's threads for blocking work, which the kernel shares the same core out to.
-    OnBlockingThreads,
+    /// On so many of the runtime's threads for blocking work, which the kernel shares the same core out to.
+    OnBlockingThreads(usize),
 }
 
 /// How long what is being worked on may take at the end.
@@ -30,7 +30,7 @@ const END_MAX: Duration = Duration::from_secs(2);
 /// Runs a runtime and the other ends of its connections.
 pub fn mixed_on_tokio(options: &MixedOptions, jobs: Jobs) -> Result<MixedReport, MixedError> {
     work::measure();
-    let runtime = on_one_cpu(options.cpu)?;
+    let runtime = on_one_cpu(options.cpu, jobs)?;
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -50,9 +50,14 @@ pub fn mixed_on_tokio(options: &MixedOptions, jobs: Jobs) -> Result<MixedReport,
 }
 
 /// Everything that it runs stays on one CPU.
-fn on_one_cpu(cpu: usize) -> io::Result<Runtime> {
+fn on_one_cpu(cpu: usize, jobs: Jobs) -> io::Result<Runtime> {
+    let blocking_threads = match jobs {
+        Jobs::AsTasks => 1,
+        Jobs::OnBlockingThreads(threads) => threads,
+    };
     Builder::new_multi_thread()
         .worker_threads(1)
+        .max_blocking_threads(blocking_threads)
         .enable_all()
         .on_thread_start(move || pin_to(cpu).expect("the CPU is one of the process' own"))
         .build()
@@ -88,7 +93,7 @@ async fn job_after_job(jobs: Jobs, job: Duration, done: Arc<Done>) {
                 tokio::task::yield_now().await;
                 done.work_on(job);
             }
-            Jobs::OnBlockingThreads => {
+            Jobs::OnBlockingThreads(_threads) => {
                 let done = Arc::clone(&done);
                 let worked = tokio::task::spawn_blocking(move || done.work_on(job)).await;
                 worked.expect("a job doesn't panic");

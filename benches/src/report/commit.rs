@@ -47,8 +47,21 @@ impl Figures {
 
     fn paths(self) -> Vec<&'static str> {
         let makers: &[&str] = match self {
-            Self::Report => &["benches/src/contender", "benches/src/report"],
-            Self::Founding => &["benches/src/founding"],
+            Self::Report => &[
+                "benches/src/contender",
+                "benches/src/durability",
+                "benches/src/founding",
+                "benches/src/isolation",
+                "benches/src/promql",
+                "benches/src/rebalance",
+                "benches/src/report",
+            ],
+            Self::Founding => &[
+                "benches/src/contender",
+                "benches/src/founding",
+                "benches/src/isolation",
+                "benches/src/rebalance",
+            ],
         };
         [&PATHS, makers].concat()
     }

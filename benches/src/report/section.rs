@@ -1,6 +1,8 @@
 //! What was measured as sections of the document: tables, which targets hold, plots. It knows words and units, no
 //! places in a document.
 
+use silverback_load::replay::spread::Spread;
+
 use super::bounds::TARGETS;
 use super::document::Section;
 use super::loads::{Load, Work};
@@ -226,7 +228,8 @@ pub fn summary(context: &Context<'_>, all: &Measurements) -> Option<Written> {
     }
     let times = |load: &str, side: Side| {
         let ratios = all.ratios(figure::PER_CPU_S, (load, side.counterpart()), (load, side));
-        if ratios.is_empty() { "–".to_owned() } else { format!("{:.2}", Ratio::of(&ratios).spread.median) }
+        let Spread { min, median, max } = Ratio::of(&ratios).spread;
+        if ratios.is_empty() { "–".to_owned() } else { format!("{median:.2} ({min:.2} to {max:.2})") }
     };
     let cells = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let head = others.iter().map(|side| format!("to {}", context.programs.label(*side)));

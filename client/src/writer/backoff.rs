@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use silverback_model::backoff;
 use tokio::time::Instant;
 
 use super::options::RetryPolicy;
@@ -48,11 +49,10 @@ impl Backoff {
             Some(patience) => patience - failing_for,
             None => Duration::MAX,
         };
-        let doubled = self.policy.backoff_min.saturating_mul(1 << self.failures.min(30));
-        let longest = doubled.min(self.policy.backoff_max);
+        let RetryPolicy { backoff_min, backoff_max, .. } = self.policy;
+        let wait = backoff::after_failure(backoff_min, backoff_max, self.failures, random);
         self.failures = self.failures.saturating_add(1);
-        let jitter = longest.mul_f64(random as f64 / u64::MAX as f64 / 2.0);
-        Verdict::Wait((longest - jitter).max(retry_after).min(patience_left))
+        Verdict::Wait(wait.max(retry_after).min(patience_left))
     }
 }
 

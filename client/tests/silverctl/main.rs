@@ -10,9 +10,9 @@ mod writing;
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use silverback_node_test_support::Node;
+use silverback_test_support::now_ms;
 
 /// How a run of `silverctl` ended.
 #[derive(Debug)]
@@ -54,8 +54,4 @@ fn run(node: &Node, arguments: &[&str], input: &str) -> Ended {
 fn check(ended: &Ended, code: i32, out: &str, err: &str) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     assert!(ended.out.contains(out) && ended.err.contains(err), "{out:?} and {err:?} in {ended:?}");
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }

@@ -3,6 +3,7 @@
 //! The server and its clients share it. No I/O; [`clock`] alone asks the machine, for the time.
 // What blocks an executor's thread (clippy.toml).
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+pub mod backoff;
 pub mod clock;
 pub mod duration;
 pub mod epoch;

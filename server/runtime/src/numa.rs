@@ -12,6 +12,8 @@ use std::{
     io,
 };
 
+use nix::sys::prctl::set_thp_disable;
+
 const MPOL_PREFERRED: c_int = 1;
 /// More nodes than the kernel can be built for.
 const NODES_MAX: usize = 1024;
@@ -41,10 +43,7 @@ pub(super) fn prefer_node(node: usize) -> io::Result<()> {
 /// slices of two threads lies where the first of them touched it: on a virtual machine of two nodes
 /// 61 to 85 % of what two executors allocated was on their own node with huge pages, 99 % without.
 pub(super) fn forgo_huge_pages() -> io::Result<()> {
-    let (on, unused): (c_ulong, c_ulong) = (1, 0);
-    // SAFETY: it takes numbers alone.
-    let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, on, unused, unused, unused) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(set_thp_disable(true)?)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! How long to wait after a failure before the next try: longer each time, up to a bound, and never the same for two
-//! nodes whose bucket failed at the same moment.
+//! How many failures there were in a row, and how long to wait before the next try.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
+
+use silverback_model::backoff;
 
 /// The waits after failures in a row.
 #[derive(Debug)]
@@ -18,13 +19,12 @@ impl Backoff {
         Self { min, max, failures: 0, random: RandomState::new() }
     }
 
-    /// After one more failure: between half of the wait and the whole.
+    /// After one more failure.
     pub(crate) fn after_failure(&mut self) -> Duration {
-        let doubled = self.min.saturating_mul(1 << self.failures.min(20));
-        self.failures += 1;
-        let wait = doubled.min(self.max);
-        let jitter = self.random.hash_one(self.failures) % 1024;
-        wait / 2 + wait.mul_f64(jitter as f64 / 2048.0)
+        let random = self.random.hash_one(self.failures);
+        let wait = backoff::after_failure(self.min, self.max, self.failures, random);
+        self.failures = self.failures.saturating_add(1);
+        wait
     }
 
     /// After something went well.

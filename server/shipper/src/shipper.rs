@@ -3,18 +3,22 @@
 //! the end of the line, so that no other waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::io;
 use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use futures::future::select;
 use silverback_block::Ulid;
 use silverback_host::warn_limited;
+use silverback_model::clock::Clock;
 use tokio::runtime;
 use tokio::sync::{Notify, watch};
 
@@ -137,6 +141,21 @@ impl Shipper {
     /// Whether a block isn't uploaded because it is damaged or can't be read, as far as the shipper has looked.
     pub fn is_set_aside(&self, ulid: Ulid) -> bool {
         self.set_aside.borrow().contains(&ulid)
+    }
+
+    /// Waits until other blocks than now are in the bucket or can't be uploaded, from the call on.
+    pub fn next_change(&self) -> impl Future<Output = ()> + use<> {
+        let [mut shipped, mut set_aside] = [&self.shipped, &self.set_aside].map(Clone::clone);
+        shipped.mark_unchanged();
+        set_aside.mark_unchanged();
+        async move {
+            // An error: it has ended, and nothing changes any more.
+            let changed = async |blocks: &mut watch::Receiver<BTreeSet<Ulid>>| match blocks.changed().await {
+                Ok(()) => {}
+                Err(_ended) => pending().await,
+            };
+            select(pin!(changed(&mut shipped)), pin!(changed(&mut set_aside))).await;
+        }
     }
 
     /// Tells it that the node is about to end: a bucket that fails is tried again soon, from now on.
@@ -424,6 +443,5 @@ impl Shipping {
 }
 
 fn now_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since_epoch.map_or(0, |since_epoch| since_epoch.as_millis() as i64)
+    Clock::System.now_ms()
 }

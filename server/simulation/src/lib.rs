@@ -10,6 +10,7 @@
 //! crash leaves. `world` runs one, `oracle` knows what must hold.
 //!
 //! A crate of its own, so that its loops over seeds are compiled with optimisations and the node isn't.
+#![forbid(unsafe_code)]
 #![cfg(test)]
 
 mod cells;

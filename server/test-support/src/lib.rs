@@ -1,6 +1,6 @@
 //! What tests of all crates share: how long they wait ([`eventually`]), how they start a program and look at it
 //! from outside ([`Process`]), a node's command as such a program ([`Binary`], [`home`]), directories that go with them
-//! ([`Scratch`]; [`Directory`] on a disk, [`Mount`] in memory), ports ([`free_port`]), numbers of a seed ([`random`]);
+//! ([`Scratch`]; [`Directory`] on a disk, [`Mount`] in memory), ports ([`free_port`]), the time of day ([`now_ms`]), numbers of a seed ([`random`]);
 //! clients that can also ask what no library would ([`http`], [`http2`], [`wire`]), wakers that count
 //! ([`waking`]), files as Prometheus writes them
 //! ([`prometheus`]); and whether the tests are there that a document names ([`named_tests`]).
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod clock;
 mod directory;
 pub mod home;
 pub mod http;
@@ -25,6 +26,7 @@ pub mod waking;
 pub mod wire;
 
 pub use binary::Binary;
+pub use clock::now_ms;
 pub use directory::Directory;
 pub use mount::Mount;
 pub use process::Process;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::AdminAccess;
@@ -14,6 +14,7 @@ use silverback_node_test_support::Node;
 use silverback_node_test_support::laid_blocks::{BlockSeries, RANGE_MS, put, put_as};
 use silverback_node_test_support::request::{self, PATH, body, headers};
 use silverback_node_test_support::written::Series;
+pub use silverback_test_support::now_ms;
 use silverback_test_support::prometheus::block::{uvarint, varint};
 use silverback_test_support::random::Random;
 
@@ -74,10 +75,6 @@ impl Scene {
         write(&over_border, &all, sent_from_ms);
         Self { of_memory, over_border, begin_ms, end_ms, first_ranges_ms }
     }
-}
-
-pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
 fn histogram(n: u64) -> Histogram {

@@ -8,6 +8,7 @@ use silverback_model::limits::LABEL_VALUE_BYTES_MAX;
 use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
 use silverback_test_support::Binary;
 use silverback_test_support::http::Kept;
+pub use silverback_test_support::now_ms;
 
 /// Known series that are written all the time.
 const KNOWN: usize = 400;
@@ -16,12 +17,6 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 /// Series of one request while they are new.
 const LOT: usize = 5000;
-
-/// The time now, in ms since the Unix epoch.
-pub fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    now.as_millis() as i64
-}
 
 /// Of series by their pods, and a note where it isn't empty.
 fn body(series: impl Iterator<Item = (String, String)>, timestamp_ms: i64) -> Vec<u8> {

@@ -5,6 +5,7 @@
 //!
 //! All run with the node's own allocator: the contender has to, to be compared with the node, and so has
 //! whatever runs the node's parts in its own process.
+#![forbid(unsafe_code)]
 
 mod contender;
 mod durability;

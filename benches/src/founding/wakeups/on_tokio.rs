@@ -2,7 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
@@ -97,11 +98,20 @@ async fn yield_many(count: u64) {
     }
 }
 
+/// The last of them tells that all have ended: to await each would cost more than the tasks do.
 async fn spawn_many(count: u64) {
-    let tasks: Vec<_> = (0..count).map(|_| tokio::spawn(async {})).collect();
-    for task in tasks {
-        task.await.expect("an empty task doesn't panic");
+    let (tell, ended) = oneshot::channel();
+    let (left, tell) = (Arc::new(AtomicU64::new(count)), Arc::new(Mutex::new(Some(tell))));
+    for _ in 0..count {
+        let (left, tell) = (Arc::clone(&left), Arc::clone(&tell));
+        tokio::spawn(async move {
+            if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                let tell = tell.lock().expect("nobody panics with it").take();
+                tell.expect("there is one last task").send(()).expect("who spawned them waits");
+            }
+        });
     }
+    ended.await.expect("a task that does next to nothing doesn't panic");
 }
 
 async fn chain(count: u64) {

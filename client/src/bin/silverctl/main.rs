@@ -2,6 +2,7 @@
 //!
 //! Knows which commands there are and how one runs and ends. What a command does stands in its own
 //! module, how a node is reached in [`connection`], how an end is told in [`failure`].
+#![forbid(unsafe_code)]
 
 mod answers;
 mod cells;

@@ -1,9 +1,11 @@
 //! The standard health service: the node's readiness, as gRPC clients and Kubernetes' probes ask for it.
 
+use std::future::pending;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::select;
 use futures::stream::{self, Stream};
 use send_wrapper::SendWrapper;
 use silverback_model::printable::Quoted;
@@ -15,10 +17,6 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use super::status::Replied;
 use crate::api::core::Core;
 use crate::api::response::cause::Cause;
-use silverback_runtime::sleep;
-
-/// How often a watched health is looked at.
-const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The health service of a core.
 pub(crate) fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
@@ -38,9 +36,10 @@ fn status_of(core: &Core) -> ServingStatus {
     }
 }
 
-/// The next status that is another one than `last`; none once the node ends and that is told.
+/// The next status that is another one than `last`; none once the node ends and that is reported.
 async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<ServingStatus> {
     loop {
+        let change = next_change(core);
         let now = status_of(core);
         if Some(now) != last {
             return Some(now);
@@ -48,8 +47,17 @@ async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<Serving
         if core.shutdown.is_requested() {
             return None;
         }
-        sleep(WATCH_INTERVAL).await;
+        change.await;
     }
+}
+
+/// What may change the status, from the call on: who calls this before a look at the status misses nothing after it.
+fn next_change(core: &Core) -> impl Future<Output = ()> {
+    let replayed = match core.replaying() {
+        Some(_) => core.node.restored.reached(core.node.cpus.len()).left_future(),
+        None => pending().right_future(),
+    };
+    select(select(core.node.logs.next_change(), replayed), core.shutdown.requested()).map(drop)
 }
 
 /// The node as a whole is the only service that has a health of its own.

@@ -5,8 +5,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
+
+use futures::future::select;
 
 use super::cut::Part;
 use super::{Keeper, KeeperEnd, Memory, Step, StepFault};
@@ -15,8 +18,6 @@ use crate::blocks::Range;
 use silverback_runtime::{now, sleep, timeout};
 use silverback_shipper::Shipper;
 
-/// Between two looks what is left to upload.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// After a look that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is told what is left.
@@ -163,6 +164,7 @@ impl Keeper {
         }
         let mut told = now();
         loop {
+            let change = shipper.next_change();
             let is_left = |ulid| !shipper.is_shipped(ulid) && !shipper.is_set_aside(ulid);
             let left = self.listed.blocks.keys().filter(|ulid| is_left(**ulid)).count();
             if left == 0 {
@@ -173,7 +175,7 @@ impl Keeper {
                 tracing::info!(left, "--ship-on-shutdown: blocks are left to upload");
                 told = now();
             }
-            sleep(LOOK_INTERVAL).await;
+            select(pin!(change), pin!(sleep(TELL_INTERVAL))).await;
         }
         self.listed.damaged.is_empty() && self.listed.blocks.keys().all(|ulid| shipper.is_shipped(*ulid))
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::wal::LogError;
+use silverback_host::arrivals::{Arrivals, Reached};
 
 /// Shared by the logs of a node. Touched when a log begins or ends to take writes in, never on a
 /// write's way.
@@ -18,6 +19,8 @@ pub struct LogHealth {
     shut: AtomicUsize,
     /// Of each log that takes nothing in, the one that has been so for longest first.
     faults: Mutex<Vec<LogError>>,
+    /// How often that has changed.
+    changes: Arrivals,
 }
 
 /// Logs that take nothing in.
@@ -45,7 +48,12 @@ impl LogHealth {
         self.shut.load(Ordering::Acquire) > 0 && self.faults().iter().any(is_hung)
     }
 
-    /// A log's standing has changed: what was wrong with it, and what is.
+    /// Waits until what is wrong with any of them changes, from the call on.
+    pub fn next_change(&self) -> Reached {
+        self.changes.reached(self.changes.count() + 1)
+    }
+
+    /// What is wrong with a log has changed: what it was, and what it is.
     fn changed(&self, former: Option<&LogError>, now: Option<&LogError>) {
         let mut faults = self.faults();
         // Equal faults of two logs are alike: either will do.
@@ -57,6 +65,8 @@ impl LogHealth {
             (None, None) => {}
         }
         self.shut.store(faults.len(), Ordering::Release);
+        drop(faults);
+        self.changes.arrive();
     }
 
     fn faults(&self) -> MutexGuard<'_, Vec<LogError>> {
@@ -90,7 +100,19 @@ impl HealthEntry {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use silverback_test_support::waking::check_is_woken;
+
     use super::*;
+
+    #[test]
+    fn who_waits_for_a_change_is_woken_by_the_next_one() {
+        let health = LogHealth::default();
+        let before = health.next_change();
+        health.changed(None, Some(&LogError::Replaying));
+        assert!(before.now_or_never().is_some(), "it came after the call");
+        check_is_woken(health.next_change(), || health.changed(Some(&LogError::Replaying), None));
+    }
 
     #[test]
     fn the_fault_that_is_told_is_of_a_log_that_is_still_shut() {

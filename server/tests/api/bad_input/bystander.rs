@@ -9,6 +9,7 @@ use silverback_node_test_support::Node;
 use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_test_support::eventually_found;
 use silverback_test_support::http::{Answer, Kept};
+pub use silverback_test_support::now_ms;
 
 use crate::bad_input::metrics::{MALFORMED, Reading};
 
@@ -122,12 +123,6 @@ fn check_counted(before: &Reading, after: &Reading, counted: &[(&str, u64)]) {
     if !counted.iter().any(|(metric, _)| *metric == MALFORMED) {
         assert_eq!(after.sum(MALFORMED), before.sum(MALFORMED), "the request was not refused whole");
     }
-}
-
-/// The node's clock.
-pub fn now_ms() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    now.as_millis() as i64
 }
 
 /// The samples of each series that a selector finds, by export.

@@ -12,7 +12,6 @@ mod moves;
 mod unique;
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use silverback_node_test_support::blocks::RANGE_MS;
 use silverback_node_test_support::written::{
@@ -20,6 +19,7 @@ use silverback_node_test_support::written::{
 };
 use silverback_proto::prometheus::label_matcher::Type;
 use silverback_test_support::home::{Home, NodeProcess};
+use silverback_test_support::now_ms;
 
 /// A node cuts a range at most so long after its end, where it waits for no late samples.
 const SPREAD_MS: i64 = 5 * 60 * 1000;
@@ -44,10 +44,6 @@ fn start_cutting_with(home: &Home, shards: usize, flags: &[&str]) -> NodeProcess
     let shards = format!("--shards={shards}");
     let usual = [&*shards, "--out-of-order-window=26h", "--blocks=on", "--blocks-delay=0s"];
     home.start_ready(&[&usual, flags].concat())
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
 fn write(node: &mut NodeProcess, written: &[Series]) {

@@ -6,16 +6,11 @@ use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use silverback_test_support::PATIENCE;
+pub use silverback_test_support::now_ms;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
-
-/// A time that every node takes in.
-pub fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    since.as_millis() as i64
-}
 
 /// A connection.
 pub async fn connect(address: SocketAddr) -> Channel {

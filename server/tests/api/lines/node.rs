@@ -1,20 +1,14 @@
 //! A node that is written to by lines, and what it exports.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use silverback_node_test_support::Node;
 use silverback_test_support::http::Answer;
+pub use silverback_test_support::now_ms;
 
 /// A time that is no whole second, within retention.
 pub fn start_ms() -> i64 {
     now_ms() / 1000 * 1000 - 3_600_000 + 123
-}
-
-/// The machine's.
-pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
 /// Writes lines as curl does.

@@ -53,7 +53,7 @@ contestant() {
 }
 
 # Starts contestant $1 on data directory $2 and CPUs $3, with the further arguments, and doesn't
-# wait: its process is $server, and it answers at $ready_url once it takes writes. $before is what stands
+# wait: its process is $server, and it answers at $ready_url once it takes writes. $before is what is
 # before its command.
 launch_server() {
     local name=$1 data=$2 cpus=$3 ready=/-/ready port=$((20000 + RANDOM % 10000)) arguments

@@ -5,7 +5,7 @@ use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message;
-use silverback::api::ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
+use silverback::api::ingest::remote_write::{DecodeProgress, Decoder, Decoding, SeriesSink, Version, snappy};
 use silverback_benches::fleet;
 use silverback_load::label_order::LabelOrder;
 use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher, limits::DECODED_BYTES_MAX};
@@ -59,7 +59,9 @@ impl Core {
         self.part.samples.clear();
         let mut decoding = Decoding::start(version);
         let Self { decoder, hasher, body, part } = self;
-        while decoder.decode(body, &mut decoding, hasher, 1_000, part).expect("well formed") == Slice::More {}
+        while decoder.decode(body, &mut decoding, hasher, 1_000, part).expect("well formed")
+            == DecodeProgress::More
+        {}
         part.samples.len()
     }
 }

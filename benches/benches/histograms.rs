@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use prost::Message;
-use silverback::api::ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version};
+use silverback::api::ingest::remote_write::{DecodeProgress, Decoder, Decoding, SeriesSink, Version};
 use silverback_benches::bench::{hasher, sizes};
 use silverback_benches::fleet;
 use silverback_load::random::SplitMix;
@@ -122,7 +122,9 @@ impl SeriesSink for Part {
 fn decode(decoder: &mut Decoder, body: &mut WriteBody, version: Version, part: &mut Part) {
     part.0.clear();
     let mut decoding = Decoding::start(version);
-    while decoder.decode(body, &mut decoding, &hasher(), 1_000, part).expect("well formed") == Slice::More {}
+    while decoder.decode(body, &mut decoding, &hasher(), 1_000, part).expect("well formed")
+        == DecodeProgress::More
+    {}
 }
 
 fn decoding(c: &mut Criterion) {

@@ -113,7 +113,7 @@ async fn ask(senders: LaneSenders<Message>, receivers: LaneReceivers<Message>, c
     let send = move || {
         if unsent.get() > 0 {
             unsent.set(unsent.get() - 1);
-            senders.offer(1, MESSAGE).expect("a lane has room for what may be under way");
+            senders.offer(1, MESSAGE).expect("a lane has room for what may be in flight");
         }
     };
     (0..under_way).for_each(|_| send());
@@ -127,7 +127,7 @@ async fn ask(senders: LaneSenders<Message>, receivers: LaneReceivers<Message>, c
 async fn answer(senders: LaneSenders<Message>, receivers: LaneReceivers<Message>, count: u64) {
     let next = countdown(count);
     until_last(receivers, move |message| {
-        senders.offer(0, message).expect("a lane has room for what may be under way");
+        senders.offer(0, message).expect("a lane has room for what may be in flight");
         next()
     })
     .await;

@@ -26,7 +26,7 @@ fn fill(part: &mut PartBuffer, samples: usize) {
 }
 
 fn pooled(pool: &PartPool, samples: usize) -> impl Send + use<> {
-    let mut part = pool.take().expect("fewer parts are under way than the pool has");
+    let mut part = pool.take().expect("fewer parts are in flight than the pool has");
     fill(&mut part, samples);
     part
 }

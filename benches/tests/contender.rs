@@ -266,7 +266,7 @@ fn a_malformed_request_stores_nothing() {
     serving(Config::default(), async |address| {
         let mut body = fleet::request_v1(0, SERIES, now_ms()).encode_to_vec();
         body.truncate(body.len() - 1);
-        check(&post(address, V1, &body).await, StatusCode::BAD_REQUEST, "ends behind");
+        check(&post(address, V1, &body).await, StatusCode::BAD_REQUEST, "ends past");
         check_held(address, 0, 0, 0).await;
         // The worker's buffers hold nothing of it when they are used again.
         let good = fleet::request_v1(0, SERIES, now_ms()).encode_to_vec();

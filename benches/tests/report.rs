@@ -1,4 +1,4 @@
-//! The report as a program: it measures real servers, tells what it measured, and refuses what would be written down
+//! The report as a program: it measures real servers, prints what it measured, and refuses what would be written down
 //! wrongly.
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
 //! Writes waves over a stream: `stream [SERIES [SAMPLES [ADDRESS]]]`, 1,000 series of 1,000 samples
-//! each unless told, 1 ms apart, from now on.
+//! each by default, 1 ms apart, from now on.
 
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

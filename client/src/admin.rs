@@ -8,7 +8,7 @@ pub use silverback_proto::v1::{Cell, Shard};
 use crate::client::Client;
 use crate::error::RequestError;
 
-/// Looks into a node, and tells it where cells go; [`Client::admin`] makes one. A node takes changes
+/// Looks into a node, and sets where cells go; [`Client::admin`] makes one. A node takes changes
 /// where it was started with `--admin-api=full`: otherwise they are [`RequestError::Denied`].
 #[derive(Debug, Clone)]
 pub struct Admin {
@@ -167,7 +167,7 @@ impl Admin {
     }
 
     /// Has a shard write a checkpoint soon, though none may be due. It is on disk once the shard's counter
-    /// of checkpoints is at least what this tells.
+    /// of checkpoints is at least what this returns.
     pub async fn write_checkpoint(&self, shard: u32) -> Result<u64, RequestError> {
         let request = v1::WriteCheckpointRequest { shard };
         Ok(self.client.answer(self.client.node_admin().write_checkpoint(request)).await?.checkpoints)

@@ -9,14 +9,14 @@
 //! ];
 //! let samples = silverback_client::chunk::decode(&bytes)?;
 //! assert_eq!(samples, [(1_700_000_000_000, 5.0), (1_700_000_015_000, 5.0)]);
-//! # Ok::<(), silverback_client::chunk::ChunkError>(())
+//! # Ok::<(), silverback_client::chunk::XorChunkError>(())
 //! ```
 
 use silverback_model::gorilla::{self, XorIter};
 
 /// Why bytes are no XOR chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ChunkError {
+pub enum XorChunkError {
     /// The bytes end before the samples that the header counts.
     #[error("the chunk ends before its last sample")]
     Truncated,
@@ -29,27 +29,27 @@ pub enum ChunkError {
 }
 
 /// All samples of a chunk: timestamps in ms since the Unix epoch, and values bit for bit.
-pub fn decode(chunk: &[u8]) -> Result<Vec<(i64, f64)>, ChunkError> {
-    Samples::new(chunk)?.collect()
+pub fn decode(chunk: &[u8]) -> Result<Vec<(i64, f64)>, XorChunkError> {
+    XorSamples::new(chunk)?.collect()
 }
 
 /// The samples of a chunk, one by one. Ends after the first error.
 #[derive(Debug, Clone)]
-pub struct Samples<'a>(XorIter<'a>);
+pub struct XorSamples<'a>(XorIter<'a>);
 
-impl<'a> Samples<'a> {
+impl<'a> XorSamples<'a> {
     /// Of a chunk's bytes, its count of samples in front.
-    pub fn new(chunk: &'a [u8]) -> Result<Self, ChunkError> {
-        if chunk.len() < 2 { Err(ChunkError::Truncated) } else { Ok(Self(XorIter::new(chunk))) }
+    pub fn new(chunk: &'a [u8]) -> Result<Self, XorChunkError> {
+        if chunk.len() < 2 { Err(XorChunkError::Truncated) } else { Ok(Self(XorIter::new(chunk))) }
     }
 }
 
-impl Iterator for Samples<'_> {
-    type Item = Result<(i64, f64), ChunkError>;
+impl Iterator for XorSamples<'_> {
+    type Item = Result<(i64, f64), XorChunkError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let sample = self.0.next()?;
-        Some(sample.map(|sample| (sample.timestamp_ms, sample.value)).map_err(ChunkError::from))
+        Some(sample.map(|sample| (sample.timestamp_ms, sample.value)).map_err(XorChunkError::from))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -57,7 +57,7 @@ impl Iterator for Samples<'_> {
     }
 }
 
-impl From<gorilla::ChunkError> for ChunkError {
+impl From<gorilla::ChunkError> for XorChunkError {
     fn from(error: gorilla::ChunkError) -> Self {
         match error {
             gorilla::ChunkError::Truncated => Self::Truncated,
@@ -100,7 +100,7 @@ mod tests {
             ONE,
             // 15000 = 0b1110101_0011000: the low seven bits first, with the mark that more follow; same value.
             "1 0011000 0 1110101 0",
-            // As long after the second; 0x3ff0 ^ 0x4000 = 0x7ff0: 1 zero before, 11 bits, 52 zeros behind.
+            // As long after the second; 0x3ff0 ^ 0x4000 = 0x7ff0: 1 zero before, 11 bits, 52 zeros after.
             "0 11 00001 001011 11111111111",
             // 1 ms later than that; 0x4000 ^ 0x4008 = 0x0008: 12 zeros, 1 bit, 51 zeros: left of no window.
             "10 00000000000001 11 01100 000001 1",
@@ -161,7 +161,7 @@ mod tests {
         let chunk =
             [0x00, 0x02, 0x80, 0xa0, 0xab, 0xfe, 0xf9, 0x62, 0x40, 0x14, 0, 0, 0, 0, 0, 0, 0x98, 0x75, 0];
         for length in 0..chunk.len() {
-            assert_eq!(decode(&chunk[..length]), Err(ChunkError::Truncated), "{length}");
+            assert_eq!(decode(&chunk[..length]), Err(XorChunkError::Truncated), "{length}");
         }
         assert_eq!(decode(&[0, 0]), Ok(vec![]));
     }
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn what_no_writer_writes_is_an_error() {
         let varint = [&[0, 1][..], &[0xff; 11]].concat();
-        assert_eq!(decode(&varint), Err(ChunkError::VarintTooLong));
+        assert_eq!(decode(&varint), Err(XorChunkError::VarintTooLong));
         // 31 leading zeros and 63 significant bits.
         let wide = ["00000000 00000010", "00000000", ONE, "0 0000001", "11 11111 111111"].concat();
-        assert_eq!(decode(&bytes_of(&wide)), Err(ChunkError::ValueTooWide));
+        assert_eq!(decode(&bytes_of(&wide)), Err(XorChunkError::ValueTooWide));
     }
 }

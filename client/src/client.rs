@@ -16,7 +16,7 @@ use crate::admin::Admin;
 use crate::connect::{ClientBuilder, ConnectError, Connection, Headers};
 use crate::error::RequestError;
 use crate::reader::Reader;
-use crate::refusal::SeriesRefusal;
+use crate::refusal::SeriesRejected;
 use crate::series::Series;
 use crate::unary;
 use crate::writer::{Writer, WriterOptions};
@@ -47,7 +47,7 @@ pub struct Written {
     /// Samples that are stored, native histograms and those that were stored before among them.
     pub samples_written: u64,
     /// The others.
-    pub refusals: Vec<SeriesRefusal>,
+    pub refusals: Vec<SeriesRejected>,
 }
 
 impl Client {
@@ -79,8 +79,8 @@ impl Client {
 
     /// Writes a few series at once. Once this returns, their samples are as durable as the node makes
     /// what it acknowledges; a [`Writer`] is the way for more than a few. A node that is too old for native histograms
-    /// is told as [`RequestError::Unsupported`]: floats beside them are written or refused all the same, which isn't told
-    /// then. Histograms alone are a write of no samples to it, [`RequestError::Invalid`].
+    /// is reported as [`RequestError::Unsupported`]: floats beside them are written or refused all the same, which
+    /// isn't reported then. Histograms alone are a write of no samples to it, [`RequestError::Invalid`].
     pub async fn write(&self, series: &[Series]) -> Result<Written, RequestError> {
         if series.iter().all(|series| series.samples.is_empty() && series.histograms.is_empty()) {
             return Ok(Written::default());
@@ -89,7 +89,7 @@ impl Client {
         unary::written(series, answer)
     }
 
-    /// A writer of many samples over a stream, with options as they are unless told. To be called
+    /// A writer of many samples over a stream, with default options. To be called
     /// within a tokio runtime.
     pub fn writer(&self) -> Writer {
         self.writer_with(WriterOptions::default())

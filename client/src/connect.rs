@@ -28,7 +28,7 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The address isn't one that can be connected to.
-    #[error("{0:?} is no address like http://127.0.0.1:9009")]
+    #[error("{0:?} isn't an address like http://127.0.0.1:9009")]
     Address(String),
     /// A header's name or value may not be sent.
     #[error("the header {0:?} has a name or a value that can't be sent")]
@@ -130,13 +130,13 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a connection may take to be made; 10 s unless told.
+    /// How long a connection may take to be made; 10 s by default.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long a single answer, or the first of a stream's, may take; 30 s unless told.
+    /// How long a single answer, or the first of a stream's, may take; 30 s by default.
     pub const fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self

@@ -23,7 +23,7 @@ pub enum RequestError {
     Busy {
         /// The node's words.
         message: String,
-        /// When it is worth another try; `None`: it isn't, for the request itself is too large.
+        /// When it is worth another try; `None`: it isn't, because the request itself is too large.
         retry_after: Option<Duration>,
     },
     /// The node replays its log, is stopping, or can't write to its disk.
@@ -41,7 +41,7 @@ pub enum RequestError {
     /// The node answered what the protocol doesn't allow.
     #[error("the node's answer is broken: {0}")]
     BrokenAnswer(&'static str),
-    /// Anything else that the node tells.
+    /// Any other status of the node.
     #[error("{code:?}: {message}")]
     Failed {
         /// Its gRPC code.
@@ -95,7 +95,7 @@ fn retry_after(status: &Status) -> Option<Duration> {
     value.parse().ok().map(Duration::from_millis)
 }
 
-/// The innermost cause, which tells more than a transport's own words.
+/// The innermost cause, which says more than a transport's own words.
 pub(crate) fn innermost<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -18,7 +18,7 @@ use crate::error::RequestError;
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 impl Client {
-    /// The body of the answer to a GET of `path`, of 64 MiB at most: what the node tells over HTTP alone.
+    /// The body of the answer to a GET of `path`, of 64 MiB at most: what the node answers over HTTP alone.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ impl Client {
 
     async fn ask_over_http(&self, method: Method, path: &str) -> Result<Bytes, RequestError> {
         let request = Request::builder().method(method.clone()).uri(path).body(Body::empty());
-        let request = request.map_err(|_| RequestError::Invalid(format!("{path:?} is no path")))?;
+        let request = request.map_err(|_| RequestError::Invalid(format!("{path:?} isn't a path")))?;
         self.in_time(self.whole_answer(request, &method, path)).await
     }
 

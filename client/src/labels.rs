@@ -12,7 +12,7 @@ pub const LABEL_BYTES_MAX: usize = 64 << 10;
 /// A series' labels, the metric's name as `__name__` among them; names ascending.
 pub type Labels = Vec<(String, String)>;
 
-/// Why labels are none of a series.
+/// Why labels don't make a series.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
     /// There is no `__name__`, or it is empty.
@@ -21,8 +21,8 @@ pub enum LabelError {
     /// A label's name is empty.
     #[error("a label name is empty")]
     EmptyName,
-    /// A label stands twice.
-    #[error("the label {0:?} stands twice")]
+    /// A label occurs twice.
+    #[error("the label {0:?} occurs twice")]
     Duplicate(String),
     /// More than [`LABEL_BYTES_MAX`].
     #[error("the labels take {0} bytes, which is more than {LABEL_BYTES_MAX}")]

@@ -73,12 +73,12 @@ pub use error::RequestError;
 pub use labels::{LABEL_BYTES_MAX, LabelError, Labels};
 pub use matcher::{Matcher, MatcherKind};
 pub use reader::{
-    ChunkStream, HistogramChunk, Joined, LabelSetStream, Part, ReadError, Reader, SampleStream,
-    SelectedChunks, SelectedSeries, XorChunk,
+    ChunkStream, HistogramChunk, Joined, LabelSetStream, ReadError, Reader, SampleStream, SelectedChunks,
+    SelectedSeries, SeriesPart, XorChunk,
 };
-pub use refusal::{Durability, RefusalReason, SeriesRefusal};
+pub use refusal::{Durability, RefusalReason, SeriesRejected};
 pub use selector::{Selector, SelectorError};
-pub use series::{ParseError, Series};
+pub use series::{Series, SeriesParseError};
 pub use writer::{
     Flushed, RetryPolicy, SeriesError, SeriesHandle, TryWriteError, Writer, WriterError, WriterHook,
     WriterOptions,

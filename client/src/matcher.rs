@@ -1,4 +1,4 @@
-//! Matchers: what a label of a series must be. Whether a regular expression is one, the node tells.
+//! Matchers: what a label of a series must be. Whether a regular expression is one, the node says.
 
 /// How a label's value is compared.
 pub use silverback_model::selector::MatchOp as MatcherKind;

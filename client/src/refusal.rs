@@ -29,7 +29,7 @@ impl Durability {
 
 /// Samples of one series that were not stored, all for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeriesRefusal {
+pub struct SeriesRejected {
     /// The series' labels, names ascending.
     pub labels: Labels,
     /// Why.
@@ -75,7 +75,7 @@ reasons! {
     MissingName = "missing_name",
     /// A label name is empty.
     EmptyLabelName = "empty_label_name",
-    /// A label name stands twice.
+    /// A label name occurs twice.
     DuplicateLabel = "duplicate_label",
     /// A label isn't UTF-8.
     InvalidUtf8 = "invalid_utf8",

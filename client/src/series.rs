@@ -16,10 +16,10 @@ pub struct Series {
     pub(crate) histograms: Vec<(i64, Histogram)>,
 }
 
-/// Why a text is no series.
+/// Why a text isn't a series.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no series, as in up{{job=\"node\"}}: {what}")]
-pub struct ParseError {
+#[error("{text:?} isn't a series, as in up{{job=\"node\"}}: {what}")]
+pub struct SeriesParseError {
     text: String,
     what: &'static str,
 }
@@ -58,8 +58,8 @@ impl Series {
     }
 
     /// Reads `name` or `name{label="value",…}`; in values `\\`, `\"` and `\n` are escapes.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let fail = |what| ParseError { text: text.to_owned(), what };
+    pub fn parse(text: &str) -> Result<Self, SeriesParseError> {
+        let fail = |what| SeriesParseError { text: text.to_owned(), what };
         let (metric, labels) = match text.split_once('{') {
             None => (text, ""),
             Some((metric, rest)) => {

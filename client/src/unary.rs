@@ -6,7 +6,7 @@ use crate::client::Written;
 use crate::error::RequestError;
 use crate::histogram;
 use crate::labels;
-use crate::refusal::{RefusalReason, SeriesRefusal};
+use crate::refusal::{RefusalReason, SeriesRejected};
 use crate::series::Series;
 
 /// The message: the n-th series has the ref n.
@@ -34,7 +34,7 @@ fn definition((series_ref, series): (u32, &Series)) -> v1::SeriesDefinition {
 }
 
 /// Of a node that passes over what it doesn't know.
-const NO_HISTOGRAMS: &str = "it says nothing of native histograms, for it is older than this client: write them by remote_write::RemoteWriter";
+const NO_HISTOGRAMS: &str = "it says nothing of native histograms, because it is older than this client: write them by remote_write::RemoteWriter";
 
 /// What the node says became of it.
 pub(crate) fn written(series: &[Series], answer: v1::WriteResponse) -> Result<Written, RequestError> {
@@ -48,9 +48,9 @@ pub(crate) fn written(series: &[Series], answer: v1::WriteResponse) -> Result<Wr
     let refusal = |refusal: v1::Refusal| {
         let reason = RefusalReason::from_message(refusal.reason());
         let series = series.get(refusal.r#ref as usize);
-        // A ref that was never defined is the node's mistake; the refusal is told all the same.
+        // A ref that was never defined is the node's mistake; the refusal is reported all the same.
         let labels = series.map(Series::labels).unwrap_or_default();
-        SeriesRefusal { labels, reason, samples: refusal.samples }
+        SeriesRejected { labels, reason, samples: refusal.samples }
     };
     Ok(Written {
         samples_written: answer.samples_written,
@@ -85,7 +85,7 @@ mod tests {
         let answer = v1::WriteResponse { samples_written: 0, refusals: vec![refusal] };
         let written = written(&series, answer).unwrap();
         let labels = vec![("__name__".to_owned(), "a".to_owned()), ("x".to_owned(), "1".to_owned())];
-        let expect = SeriesRefusal { labels, reason: RefusalReason::Duplicate, samples: 1 };
+        let expect = SeriesRejected { labels, reason: RefusalReason::Duplicate, samples: 1 };
         assert_eq!(written.refusals, [expect]);
     }
 

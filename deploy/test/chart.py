@@ -39,7 +39,7 @@ def render_file(values, kubernetes="1.36"):
 
 
 def notes(*arguments):
-    """What an install tells. Helm prints it with a cluster alone, so it becomes an object of a copy."""
+    """What an install prints. Helm prints it with a cluster alone, so it becomes an object of a copy."""
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(shutil.copytree(CHART, Path(directory) / "silverback"))
         (copy / "templates/NOTES.txt").rename(copy / "files/NOTES.txt")

@@ -6,7 +6,7 @@ import unittest
 from chart import DEPLOY
 
 REWRITE = DEPLOY / "test/kubernetes/go.mod.sed"
-# As they stand in Kubernetes' own go.mod, with what is to become of them.
+# As they are in Kubernetes' own go.mod, with what is to become of them.
 LINES = [
     ("module k8s.io/kubernetes", "module silverback/cluster"),
     ("\tk8s.io/api v0.0.0", "\tk8s.io/api @PUBLISHED@"),

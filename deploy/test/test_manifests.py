@@ -360,7 +360,7 @@ class Monitoring(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def test_a_service_that_is_reached_from_outside_is_warned_of(self):
-        warning = "the node asks nobody\nwho he is, without TLS"
+        warning = "the node asks for\nno credentials, and has no TLS"
         self.assertNotIn(warning, notes())
         for kind in ("LoadBalancer", "NodePort"):
             self.assertIn(warning, notes("--set", f"service.type={kind}"))

@@ -68,7 +68,7 @@ def exported():
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with tempfile.TemporaryDirectory(prefix="silverback-metrics-") as directory:
-        # One that names nobody: what is told of such files is exported, and nobody is asked who he is.
+        # One that names nobody: what is known of such files is exported, and no credentials are asked for.
         access = Path(directory) / "access.yml"
         access.write_text("")
         arguments = ["--listen", address, "--data-dir", f"{directory}/data", "--log-level", "error"]

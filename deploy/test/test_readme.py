@@ -1,4 +1,4 @@
-"""The guides against what they tell of: messages that the node really has, links that lead somewhere."""
+"""The guides against what they name: messages that the node really has, links that lead somewhere."""
 
 import re
 import unittest

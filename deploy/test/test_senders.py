@@ -123,7 +123,7 @@ class SenderTest(unittest.TestCase):
         self.start_node()
 
     def configuration(self, name, here, locked=()):
-        """A file as it is told to the sender, with `here` in place of what it names, and this test's node.
+        """A file as the sender gets it, with `here` in place of what it names, and this test's node.
 
         `locked` are the comments, by how they begin, that a locked node takes as they are.
         """

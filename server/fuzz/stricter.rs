@@ -3,13 +3,13 @@
 //! refuse groups and the other version's fields, which prost skips, and what is too large.
 
 use prost::DecodeError;
-use silverback::api::ingest::remote_write::{MalformedBody, MalformedCause, Tally};
+use silverback::api::ingest::remote_write::{MalformedError, MalformedErrorKind, RequestTally};
 
 use crate::oracle::{Outcome, Series};
 
 /// Holds our reading against prost's.
 pub fn compare(
-    ours: Result<(Vec<Series>, Tally), MalformedBody>,
+    ours: Result<(Vec<Series>, RequestTally), MalformedError>,
     expected: Result<Outcome, DecodeError>,
     body_bytes: usize,
 ) {
@@ -21,10 +21,10 @@ pub fn compare(
             assert!(error.offset <= body_bytes);
             let is_ours = matches!(
                 error.cause,
-                MalformedCause::Group
-                    | MalformedCause::OtherVersion
-                    | MalformedCause::TooManySymbols
-                    | MalformedCause::LabelsTooLarge
+                MalformedErrorKind::Group
+                    | MalformedErrorKind::OtherVersion
+                    | MalformedErrorKind::TooManySymbols
+                    | MalformedErrorKind::LabelsTooLarge
             );
             assert!(is_ours || expected.is_err(), "{error}");
         }

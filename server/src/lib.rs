@@ -1,6 +1,6 @@
 //! Silverback: a time-series ingestion node that owns each core's data on that core.
 //!
-//! The modules, in reading order; a module uses only what stands above it:
+//! The modules, in reading order; a module uses only what is above it:
 //!
 //! ```text
 //! socket ── api::acceptor (every core listens) ── decode in place ── routing::split by series id

@@ -45,7 +45,7 @@ where
     let filter = EnvFilter::builder().parse(format!("{QUIET},{directives}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(PrintableLines(writer));
     Ok(match format {
-        // Colours would stand as escapes in whatever collects stderr.
+        // Colours would be escapes in whatever collects stderr.
         LogFormat::Text => Box::new(lines.with_ansi(false).finish()),
         LogFormat::Json => Box::new(lines.json().flatten_event(true).finish()),
     })
@@ -67,7 +67,7 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for PrintableLines<W> {
 }
 
 /// Writes what it is given at once as one line: an event comes whole, and ends its line itself. In JSON the
-/// escapes mean what stood there.
+/// escapes mean what was there.
 struct PrintableLine<W>(W);
 
 impl<W: Write> Write for PrintableLine<W> {

@@ -13,7 +13,7 @@ use clap_complete::Shell;
 use silverback::access;
 use silverback::config::{self, Effective};
 use silverback::node::blocks_command as blocks;
-use silverback::node::topology_command::{self, Form, Machine, TopologyCommandError};
+use silverback::node::topology_command::{self, Form, MachineSource, TopologyCommandError};
 use silverback::node::wal_command::{self as logs, Detail, Soundness};
 use silverback::node::{self, NodeError, seccomp_profile};
 use silverback_model::printable::Printable;
@@ -37,11 +37,11 @@ To send it samples, give Prometheus:
 
 /// All that the command can be asked for.
 #[derive(Subcommand)]
-enum Asked {
+enum CliCommand {
     #[command(flatten)]
-    Listed(Listed),
+    Listed(ListedCommand),
     /// Write the pages of the manual into a directory
-    // For who makes a package. Not among the commands that completions and the manual tell of.
+    // For who makes a package. Not among the commands that completions and the manual list.
     #[command(hide = true)]
     Man {
         /// The directory
@@ -50,7 +50,7 @@ enum Asked {
 }
 
 #[derive(Subcommand)]
-enum Listed {
+enum ListedCommand {
     /// Run the node; the same as no command
     Run,
     /// Print the effective configuration and the origin of each value, or all its faults
@@ -71,7 +71,7 @@ enum Listed {
         /// Put it into this file instead
         #[arg(long, value_name = "FILE")]
         install: Option<PathBuf>,
-        /// Then wait to be told to end, as a DaemonSet's pod has to
+        /// Then wait for a signal to end, as a DaemonSet's pod has to
         #[arg(long, requires = "install")]
         stay: bool,
     },
@@ -88,7 +88,7 @@ struct Topology {
     /// Print one JSON object
     #[arg(long, help_heading = "Topology")]
     json: bool,
-    /// Another machine's: DIR holds its sys/ and proc/ as they lie below /
+    /// Another machine's: DIR holds its sys/ and proc/ as they are below /
     #[arg(long, help_heading = "Topology", value_name = "DIR")]
     tree: Option<PathBuf>,
     /// The affinity mask, such as 0-3,8 [default: this process'; with --tree all that are online]
@@ -106,7 +106,7 @@ enum Wal {
         #[arg(long)]
         records: bool,
     },
-    /// Read all of the write-ahead log and tell all damage: the file, where, and what is lost
+    /// Read all of the write-ahead log and report all damage: the file, where, and what is lost
     #[command(
         after_help = "Exit code: 0 if a node would lose nothing (a group at the end that may be a write that was cut short counts as none), 1 if it would."
     )]
@@ -123,7 +123,7 @@ enum Blocks {
         /// A directory of TSDB blocks, such as a snapshot, or one block
         dir: PathBuf,
     },
-    /// Read all series and samples of blocks and tell all damage: the file, where, and what it is
+    /// Read all series and samples of blocks and report all damage: the file, where, and what it is
     #[command(
         after_help = "Postings, which find series by their labels, aren't read. Exit code: 0 if nothing is damaged, 1 if something is."
     )]
@@ -135,30 +135,34 @@ enum Blocks {
 
 fn main() -> ExitCode {
     allocator::configure();
-    let matches = command::<Asked>().get_matches();
+    let matches = command::<CliCommand>().get_matches();
     let Some((_, options)) = matches.subcommand() else { return configured(&[&matches], run) };
     let layers = [&matches, options];
-    match Asked::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()) {
-        Asked::Listed(Listed::Run) => configured(&layers, run),
-        Asked::Listed(Listed::CheckConfig) => configured(&layers, |effective| check_config(&effective)),
-        Asked::Listed(Listed::Topology(topology)) => {
+    match CliCommand::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()) {
+        CliCommand::Listed(ListedCommand::Run) => configured(&layers, run),
+        CliCommand::Listed(ListedCommand::CheckConfig) => {
+            configured(&layers, |effective| check_config(&effective))
+        }
+        CliCommand::Listed(ListedCommand::Topology(topology)) => {
             configured(&layers, |effective| show_topology(&effective, topology))
         }
-        Asked::Listed(Listed::Wal(wal)) => look_at(|out| match wal {
+        CliCommand::Listed(ListedCommand::Wal(wal)) => look_at(|out| match wal {
             Wal::Inspect { dir, records } => {
                 let detail = if records { Detail::Records } else { Detail::Files };
                 logs::inspect(&dir, detail, SystemTime::now(), out).map(|()| Soundness::Whole)
             }
             Wal::Verify { dir } => logs::verify(&dir, out),
         }),
-        Asked::Listed(Listed::Blocks(asked)) => look_at(|out| match asked {
+        CliCommand::Listed(ListedCommand::Blocks(asked)) => look_at(|out| match asked {
             Blocks::List { dir } => blocks::list(&dir, out),
             Blocks::Verify { dir } => blocks::verify_all(&dir, out),
         }),
-        Asked::Listed(Listed::SeccompProfile { install, stay }) => give_seccomp_profile(install, stay),
-        Asked::Listed(Listed::Completions { shell }) => print_completions(shell),
-        Asked::Man { dir } => {
-            let written = clap_mangen::generate_to(command::<Listed>(), &dir);
+        CliCommand::Listed(ListedCommand::SeccompProfile { install, stay }) => {
+            give_seccomp_profile(install, stay)
+        }
+        CliCommand::Listed(ListedCommand::Completions { shell }) => print_completions(shell),
+        CliCommand::Man { dir } => {
+            let written = clap_mangen::generate_to(command::<ListedCommand>(), &dir);
             ended(written.map_err(|error| format!("the manual in {}: {error}", dir.display())))
         }
     }
@@ -187,7 +191,7 @@ fn ended<E: fmt::Display>(result: Result<(), E>) -> ExitCode {
 fn print_completions(shell: Shell) -> ExitCode {
     // Into memory first: the generator panics where it can't write.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command::<Listed>(), "silverback", &mut script);
+    clap_complete::generate(shell, &mut command::<ListedCommand>(), "silverback", &mut script);
     match io::stdout().write_all(&script) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => unwritten(&error),
@@ -236,7 +240,7 @@ fn configured(matches: &[&ArgMatches], run: impl FnOnce(Effective) -> ExitCode) 
 }
 
 fn show_topology(effective: &Effective, topology: Topology) -> ExitCode {
-    let machine = Machine { tree: topology.tree, affinity: topology.affinity };
+    let machine = MachineSource { tree: topology.tree, affinity: topology.affinity };
     let form = if topology.json { Form::Json } else { Form::Picture };
     match topology_command::show(&machine, effective.config.shards, form, &mut io::stdout().lock()) {
         Err(TopologyCommandError::Output(error)) => unwritten(&error),
@@ -306,11 +310,11 @@ fn of_node(result: Result<(), NodeError>) -> ExitCode {
     }
 }
 
-/// What an operator has to change before a start can succeed is told apart from what failed.
+/// What an operator has to change before a start can succeed is kept apart from what failed.
 fn exit_code(error: &NodeError) -> u8 {
     match error {
         NodeError::Preflight(_)
-        | NodeError::LimitTooSmall(_)
+        | NodeError::MemoryLimit(_)
         | NodeError::QueryMemory(_)
         | NodeError::Access(_)
         | NodeError::Objstore(_) => EXIT_CONFIG,
@@ -327,7 +331,7 @@ fn exit_code(error: &NodeError) -> u8 {
 /// Says on standard error what went wrong.
 fn complain(error: impl fmt::Display) {
     // Where nobody hears it, the exit code is all that is left: the macro would panic.
-    // Paths and values of the command line stand in it. Lines are its own.
+    // Paths and values of the command line are in it. Lines are its own.
     let text = error.to_string();
     let lines: Vec<String> = text.split('\n').map(|line| Printable(line).to_string()).collect();
     drop(writeln!(io::stderr(), "silverback: {}", lines.join("\n")));

@@ -172,7 +172,7 @@ fn a_memory_limit_too_small_for_its_shards_is_told_with_the_least_that_would_do(
     let small = ["check-config", "--shards=8", "--memory-limit=128MiB"];
     let (code, _, stderr) = run(silverback(&small));
     assert_eq!(code, 2);
-    check_holds(&stderr, &["too small for 8 shards", "MiB at the least", "--memory-limit"]);
+    check_holds(&stderr, &["too small for 8 shards", "MiB at least", "--memory-limit"]);
     let (code, stdout, _) = run(silverback(&["check-config", "--shards=1", "--memory-limit=512MiB"]));
     assert_eq!(code, 0);
     check_holds(
@@ -244,7 +244,7 @@ fn a_topology_that_cannot_be_read_is_told_with_its_file() {
     check_holds(&stderr, &["node/online can't be understood"]);
     let (code, _, stderr) = run(silverback(&["topology", "--tree", root, "--affinity", "2-"]));
     assert_eq!(code, 1);
-    check_holds(&stderr, &["--affinity \"2-\" is no list of CPUs"]);
+    check_holds(&stderr, &["--affinity \"2-\" isn't a list of CPUs"]);
     let (code, _, stderr) = run(silverback(&["topology", "--tree", "/nowhere", "--affinity", "0"]));
     assert_eq!(code, 1);
     check_holds(&stderr, &["/nowhere has no sys/"]);

@@ -147,7 +147,7 @@ fn came_to_first(counts: &[Counts]) -> u64 {
     counts[0].connections_accepted + counts[0].connections_handed_over - counts[1].connections_handed_over
 }
 
-/// A node with room for so few connections, and those, each with a request behind it.
+/// A node with room for so few connections, and those, each with a request after it.
 fn full_node() -> (Node, Vec<Kept>) {
     let node = Node::start_with(1, |config| config.max_connections = 4);
     let mut kept: Vec<_> = (0..4).map(|_| node.keep()).collect();

@@ -11,13 +11,15 @@ use prost::Message;
 use silverback::{
     api::{
         grpc::ingest::{Columns, StreamSeries, deal_out},
-        ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy, wire::Reader},
+        ingest::remote_write::{
+            DecodeProgress, Decoder, Decoding, SeriesSink, Version, snappy, wire::WireReader,
+        },
     },
     routing::{ByteBudget, RoutingTable, Split},
 };
 use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::{prometheus, v1, write_v2};
-use silverback_storage::message::{DefinitionBlock, LabelSpan, PartPool, Refusals, WriteBody};
+use silverback_storage::message::{DefinitionBlock, LabelSpan, PartPool, RejectedSamples, WriteBody};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -66,7 +68,9 @@ fn allocations_of_last(version: Version, requests: &[Vec<u8>]) -> u64 {
         let before = ALLOCATIONS.get();
         snappy::decompress(&compressed, 1 << 20, &mut body.bytes).unwrap();
         let mut decoding = Decoding::start(version);
-        while decoder.decode(&mut body, &mut decoding, &hasher, 100, &mut sink).unwrap() == Slice::More {}
+        while decoder.decode(&mut body, &mut decoding, &hasher, 100, &mut sink).unwrap()
+            == DecodeProgress::More
+        {}
         allocations = ALLOCATIONS.get() - before;
     }
     assert_eq!(sink.0 as usize, SERIES * requests.len());
@@ -74,7 +78,7 @@ fn allocations_of_last(version: Version, requests: &[Vec<u8>]) -> u64 {
 }
 
 /// Every third series unsorted, and every seventh with a label that has no value: remote write 1 writes those out
-/// anew each time, so that the scratch is used too.
+/// again each time, so that the scratch is used too.
 fn labels(series: usize) -> Vec<(String, String)> {
     let mut labels = vec![
         ("__name__".to_owned(), "node_cpu_seconds_total".to_owned()),
@@ -137,7 +141,7 @@ fn defined() -> StreamSeries {
         let labels = labels(i).into_iter().map(|(name, value)| v1::Label { name, value }).collect();
         let definition = v1::SeriesDefinition { labels, r#ref: i as u32 }.encode_to_vec();
         let refused =
-            stream.define(Reader::new(&definition, 0), &mut block, &SeriesIdHasher::new(1, "tenant"));
+            stream.define(WireReader::new(&definition, 0), &mut block, &SeriesIdHasher::new(1, "tenant"));
         assert_eq!(refused, Ok(None));
     }
     stream.add(block);
@@ -160,12 +164,13 @@ fn allocations_of_batch(samples: usize) -> u64 {
     let (bytes, table) = (batch.encode_to_vec(), std::rc::Rc::new(RoutingTable::even(2)));
     let mut allocations = 0;
     for _time in 0..2 {
-        let (mut split, mut refused) = (Split::new(std::rc::Rc::clone(&table), &pool), Refusals::default());
+        let (mut split, mut refused) =
+            (Split::new(std::rc::Rc::clone(&table), &pool), RejectedSamples::default());
         let before = ALLOCATIONS.get();
-        let columns = Columns::read(Reader::new(&bytes, 0)).unwrap();
+        let columns = Columns::read(WireReader::new(&bytes, 0)).unwrap();
         deal_out(&columns, &stream.routes(), &mut split, &mut refused).unwrap();
         allocations = ALLOCATIONS.get() - before;
-        assert_eq!(refused, Refusals::default());
+        assert_eq!(refused, RejectedSamples::default());
         let dealt: usize = split.finish().unwrap().map(|(_shard, part)| part.samples.len()).sum();
         assert_eq!(dealt, samples);
     }

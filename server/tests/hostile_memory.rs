@@ -128,7 +128,7 @@ fn claims_take_no_memory_large_requests_give_theirs_back_and_endless_ones_are_bo
     let refused = hold_back(&node);
     let peak = resident_bytes("VmHWM");
     assert!((4..9).contains(&refused), "{refused} bodies were refused");
-    assert!(peak < level + IN_FLIGHT_BYTES_MAX + MARGIN_BYTES, "{peak} bytes resident at the most");
+    assert!(peak < level + IN_FLIGHT_BYTES_MAX + MARGIN_BYTES, "{peak} bytes resident at most");
     let good = Series::new([("__name__", "up")]).sample(now_ms(), 1.0);
     assert_eq!(node.post(PATH, &headers(Version::V2), &body(Version::V2, &[good])).status, 204);
 }

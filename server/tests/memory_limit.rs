@@ -94,7 +94,7 @@ fn reads_of_everything_are_refused_with_words_and_leave_memory_to_writes() {
     }
     assert_eq!(write(&mut connection, &lot(0, start_ms + 1000, 1)).status, 204);
     let peak_mib = node.peak_bytes() >> 20;
-    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
+    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at most");
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn known_series_go_on_after_a_burst_of_label_sets_and_budgets_stay_above_what_is
             assert!(*budget >= held * 0.95, "{budget} of shard {shard}, which holds {held}");
         }
         let peak_mib = node.peak_bytes() >> 20;
-        println!("{limit_mib} MiB: {peak_mib} MiB at the most, budgets {budgets:?}, held {parts:?}");
-        assert!(peak_mib < limit_mib, "{peak_mib} MiB resident at the most");
+        println!("{limit_mib} MiB: {peak_mib} MiB at most, budgets {budgets:?}, held {parts:?}");
+        assert!(peak_mib < limit_mib, "{peak_mib} MiB resident at most");
     }
 }
 
@@ -285,8 +285,8 @@ fn write_beside_floods() -> (usize, Vec<String>) {
         }
         drop(stopping);
     });
-    println!("{stored} stored, {} refused, {} MiB at the most", refused.len(), node.peak_bytes() >> 20);
-    assert!(node.peak_bytes() >> 20 < LIMIT_MIB, "{} MiB resident at the most", node.peak_bytes() >> 20);
+    println!("{stored} stored, {} refused, {} MiB at most", refused.len(), node.peak_bytes() >> 20);
+    assert!(node.peak_bytes() >> 20 < LIMIT_MIB, "{} MiB resident at most", node.peak_bytes() >> 20);
     (stored, refused)
 }
 
@@ -329,7 +329,7 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
             break answer;
         }
         lots += 1;
-        waiting.check(|| format!("{lots} lots of new series were taken in"));
+        waiting.check(|| format!("{lots} lots of new series were accepted"));
     };
     assert_eq!((short.status, short.header("retry-after")), (400, "30"), "{}", short.text());
     assert!(short.text().contains("memory_limit"), "{}", short.text());
@@ -354,7 +354,7 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
             break answer;
         }
         round += 1;
-        waiting.check(|| format!("{round} lots of samples were taken in"));
+        waiting.check(|| format!("{round} lots of samples were accepted"));
     };
     assert!(round > 0, "known series go on");
     let resident_mib = node.resident_bytes() >> 20;
@@ -370,6 +370,6 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
     let read = page(&node, "/api/v1/export?match[]=flood_total%7Bpod=%22pod-000000007%22%7D");
     assert!(read.contains("pod-000000007"), "{read}");
     let peak_mib = node.peak_bytes() >> 20;
-    println!("{} series, {peak_mib} MiB at the most, {:?}", lots * LOT, began.elapsed());
-    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
+    println!("{} series, {peak_mib} MiB at most, {:?}", lots * LOT, began.elapsed());
+    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at most");
 }

@@ -9,7 +9,7 @@ use silverback_model::limits::{CONNECTION_BYTES, MemoryPlan, STREAM_REFS_MAX};
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
 use silverback_test_support::http2::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, field, frame, head};
-use silverback_test_support::{Binary, PATIENCE, eventually, eventually_found, http};
+use silverback_test_support::{Binary, TEST_TIMEOUT, eventually, eventually_found, http};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -64,7 +64,7 @@ fn grown_by_streams(message: impl Fn() -> v1::StreamRequest) -> usize {
         let began = Instant::now();
         loop {
             let grown = node.resident_bytes().saturating_sub(before);
-            if grown < 16 * MIB || began.elapsed() > PATIENCE {
+            if grown < 16 * MIB || began.elapsed() > TEST_TIMEOUT {
                 assert!(node.peak_bytes() < LIMIT_MIB * MIB);
                 return grown;
             }
@@ -113,7 +113,7 @@ fn heads_and_bodies_that_do_not_end_stay_within_their_part() {
     let head = http::head("POST", "/api/v1/write", &[], 4 << 20);
     let bodies: Vec<_> = (0..40).map(|_| begin(head.as_bytes(), &vec![0; 2 * MIB])).collect();
     let peak_mib = node.peak_bytes() / MIB;
-    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at the most");
+    assert!(peak_mib < LIMIT_MIB, "{peak_mib} MiB resident at most");
     drop(bodies);
     wait_until_served(&node);
 }
@@ -224,7 +224,7 @@ fn windows_that_are_filled_and_not_read_stay_within_their_part() {
     check_filled(&node, before, "windows");
     let held_back = counted(&node, "silverback_connection_reads_held_back_total");
     assert!(held_back > 0, "more windows than there is memory for");
-    // Who keeps what others wait for is closed, and these go on.
+    // A client that keeps what others wait for is closed, and these go on.
     let began = Instant::now();
     let lines = vec![b'\n'; 200_000];
     assert_eq!(node.keep().ask("POST", "/api/v1/import/prometheus", &[], &lines).status, 204);

@@ -1,5 +1,5 @@
 //! Chunks that Prometheus itself wrote: read to the samples they came from, written again to the
-//! same bytes. How they were made stands beside them, in `vectors/promtool/README.md`.
+//! same bytes. How they were made is beside them, in `vectors/promtool/README.md`.
 use silverback_model::Sample;
 use silverback_model::gorilla::{OpenXor, SealedChunk, XorIter};
 

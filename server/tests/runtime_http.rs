@@ -22,7 +22,7 @@ use silverback_runtime as runtime;
 use silverback_runtime::{
     BoundAddress, Encryption, Executor, HttpLimits, HttpServer, Listener, Shutdown, Stream, WatchedBody,
 };
-use silverback_test_support::{PATIENCE, eventually_found};
+use silverback_test_support::{TEST_TIMEOUT, eventually_found};
 
 /// Answers a request by its path.
 async fn answer(request: Request<WatchedBody>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -52,7 +52,7 @@ fn serving(limits: HttpLimits, connections_max: usize, client: impl FnOnce(Socke
 
 /// Waits until all connections are closed, for as long as a test may wait.
 async fn drain() {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     while runtime::counts().connections_open > 0 && Instant::now() < deadline {
         runtime::sleep(Duration::from_millis(5)).await;
     }
@@ -61,7 +61,7 @@ async fn drain() {
 fn connect(address: SocketAddr) -> TcpStream {
     // The executor may not listen yet.
     let stream = eventually_found(|| TcpStream::connect(address));
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 
@@ -116,13 +116,13 @@ fn a_connection_that_waits_for_its_client_leaves_the_memory_to_read_ahead_to_oth
         first.write_all(head).unwrap();
         assert_eq!(read_answer(&mut first).0, 100, "it is in flight");
         first.write_all(b"first").unwrap();
-        // Who waits for its client needs no memory, and keeps nobody waiting.
+        // A read that waits for its client needs no memory, and keeps nobody waiting.
         let body = vec![b'x'; 100_000];
         post(&mut second, "/", &body);
         assert_eq!(read_answer(&mut second), (200, body));
         first.write_all(b" body").unwrap();
         assert_eq!(read_answer(&mut first), (200, b"first body".to_vec()));
-        // Who leaves while others wait leaves its place to them.
+        // A read that leaves while others wait leaves its place to them.
         first.write_all(head).unwrap();
         assert_eq!(read_answer(&mut first).0, 100);
         post(&mut second, "/", b"again, and more than comes with a head");

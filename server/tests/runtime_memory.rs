@@ -1,4 +1,4 @@
-//! Where executors' memory lies, with the allocator that the node runs with.
+//! Where executors' memory is, with the allocator that the node runs with.
 //!
 //! On a machine of one node there is little to see; `server/tests/numa/run` runs this on a virtual
 //! machine of two.
@@ -12,7 +12,7 @@ use std::ptr::null;
 use std::sync::{Arc, Barrier, Mutex};
 
 use silverback::config::ShardCount;
-use silverback::placement::{Plan, Topology, plan};
+use silverback::placement::{PlacementPlan, Topology, plan};
 use silverback_runtime as runtime;
 use silverback_runtime::{Executor, Options, Shutdown};
 
@@ -85,7 +85,7 @@ impl Exchange {
 }
 
 /// What part of its memory each executor has on its own node, at first and after trades.
-fn measure(plan: &Plan) -> Vec<io::Result<(f64, f64)>> {
+fn measure(plan: &PlacementPlan) -> Vec<io::Result<(f64, f64)>> {
     let options = Options {
         io_memory_bytes: 64 << 10,
         memory_nodes: plan.memory_nodes(),

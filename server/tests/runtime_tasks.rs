@@ -11,7 +11,7 @@ use std::{
 use silverback_node_test_support::executors::{on_executors, options};
 use silverback_runtime as runtime;
 use silverback_runtime::{
-    Delivery, Executor, LaneSenders, Options, Refused, Slicer, Stream, sleep, spawn, spawn_background,
+    Delivery, Executor, LaneSenders, OfferRejected, Options, Slicer, Stream, sleep, spawn, spawn_background,
     spawn_essential,
 };
 use silverback_test_support::Waiting;
@@ -121,7 +121,7 @@ async fn fill(senders: &LaneSenders<u64>) -> Vec<u64> {
             Err(refused) => break refused,
         }
     };
-    assert_eq!(refused, Refused::Full(sent.len() as u64));
+    assert_eq!(refused, OfferRejected::Full(sent.len() as u64));
     assert_eq!(runtime::counts().lane_refusals, 1);
     assert!(sent.len() <= LANE_CAPACITY);
     let last = Cell::new(sent.len() as u64);
@@ -148,7 +148,7 @@ async fn collect(executor: Executor<u64>) -> Vec<u64> {
     });
     until(|| closed.get()).await;
     let refused = executor.senders.offer(0, 7);
-    assert_eq!(refused, Err(Refused::Closed(7)), "who has ended takes nothing");
+    assert_eq!(refused, Err(OfferRejected::Closed(7)), "who has ended takes nothing");
     received.take()
 }
 

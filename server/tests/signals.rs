@@ -1,4 +1,4 @@
-//! How the command ends when it is told to: in order at the first signal, at once at the second.
+//! How the command ends on signals: in order at the first signal, at once at the second.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use silverback_test_support::http2::{END_HEADERS, END_STREAM, HEADERS, Http2, SETTINGS, frame, head};
-use silverback_test_support::{Binary, PATIENCE};
+use silverback_test_support::{Binary, TEST_TIMEOUT};
 
 fn start() -> Binary {
     Binary::start(env!("CARGO_BIN_EXE_silverback"), &["--shards", "1"])
@@ -47,7 +47,7 @@ fn a_request_under_way_is_finished_first() {
 /// A connection over HTTP/2 whose client says nothing more, not even in answer to pings.
 fn silent_http2(node: &Binary) -> Http2 {
     let stream = node.connect();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let mut http2 = Http2::begin(stream).unwrap();
     http2.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head("HEAD", "/-/healthy", &[]))).unwrap();
     while http2.receive().unwrap().0 != HEADERS {}

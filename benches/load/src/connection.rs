@@ -53,7 +53,7 @@ impl Endpoint {
 /// What a connection's requests ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// To be told something.
+    /// To be answered something.
     Get,
     /// To take a body.
     Post,

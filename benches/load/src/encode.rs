@@ -86,7 +86,7 @@ impl DefineSeries for Encoder {
 /// What remote write 2.0 says of a series' metric, in its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricType {
-    /// Only grows, or starts anew.
+    /// Only grows, or starts over.
     Counter = 1,
     /// Goes both ways.
     Gauge = 2,
@@ -195,7 +195,7 @@ impl SymbolsEncoder {
 struct Texts {
     numbers: HashMap<String, usize>,
     all: Vec<Text>,
-    /// Numbers that nothing stands behind any more.
+    /// Numbers that nothing uses any more.
     free: Vec<usize>,
 }
 

@@ -11,7 +11,7 @@ pub enum LabelOrder {
     /// By name, as the protocol has it
     #[default]
     Sorted,
-    /// As vmagent sends them unless it is told to sort: the name, the metric's own labels, the target's, the sender's
+    /// As vmagent sends them by default, unsorted: the name, the metric's own labels, the target's, the sender's
     AsScraped,
     /// Another order for each series
     Shuffled,

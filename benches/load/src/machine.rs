@@ -31,7 +31,7 @@ impl Machine {
     }
 }
 
-/// What stands behind `name:`.
+/// What is after `name:`.
 fn field<'a>(text: &'a str, name: &str) -> &'a str {
     let value = |line: &'a str| line.strip_prefix(name)?.trim_start().strip_prefix(':');
     text.lines().find_map(value).map_or("", str::trim)

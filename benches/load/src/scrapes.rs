@@ -316,12 +316,12 @@ mod tests {
 
     #[test]
     fn churn_replaces_its_part_of_the_series_each_minute() {
-        // 41 rounds are 10 minutes: 20 % a minute make twice the first ones anew.
+        // 41 rounds are 10 minutes: 20 % a minute make twice as many new ones.
         let options = FleetOptions { churn_per_minute: 0.2, rounds: 41, targets: 50, ..small() };
         let scraped = scrape(FleetOptions { series_per_target: 4, ..options }, 3);
         let first = 50 * 4;
         let made = scraped.defined.len() - first;
-        assert!(made.abs_diff(2 * first) <= first / 10, "{made} series were made anew");
+        assert!(made.abs_diff(2 * first) <= first / 10, "{made} new series");
         assert_eq!(scraped.samples.len(), first * 41);
     }
 

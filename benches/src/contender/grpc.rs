@@ -51,7 +51,7 @@ impl Grpc {
     }
 }
 
-/// A series of a request: where its labels lie, and which one it is.
+/// A series of a request: where its labels are, and which one it is.
 type Defined = (SeriesId, LabelSpan);
 
 #[tonic::async_trait]

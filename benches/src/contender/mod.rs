@@ -51,7 +51,7 @@ pub struct Contender {
     ending: AtomicBool,
 }
 
-/// What was counted, once for a request at the most.
+/// What was counted, once for a request at most.
 #[derive(Debug, Default)]
 struct Counts {
     writes_v1: AtomicU64,
@@ -63,7 +63,7 @@ struct Counts {
 
 impl Contender {
     /// An empty one, whose log is written by a task of this runtime. Of the node's configuration it takes the
-    /// limits, when to acknowledge, and where its log lies.
+    /// limits, when to acknowledge, and where its log is.
     pub fn open(config: Config, stripes: Stripes, runtime: &Handle) -> io::Result<Arc<Self>> {
         let (seed, stripes) = (random_seed(), Arc::new(stripes));
         Ok(Arc::new(Self {
@@ -78,7 +78,7 @@ impl Contender {
         }))
     }
 
-    /// Where its log lies.
+    /// Where its log is.
     pub fn data_dir(&self) -> &Path {
         &self.config.data_dir
     }
@@ -89,7 +89,7 @@ impl Contender {
     }
 }
 
-/// Drawn anew by each process, as the node does.
+/// Drawn by each process, as on the node.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

@@ -10,10 +10,10 @@ use hyper::body::Body;
 use silverback::api::http::request_body::{BodyError, read_untimed};
 use silverback::api::ingest::remote_write::answer::{WriteReport, WriteResponse};
 use silverback::api::ingest::remote_write::negotiate::negotiate;
-use silverback::api::ingest::remote_write::{Rejection, Version};
+use silverback::api::ingest::remote_write::{Version, WriteRejected};
 use silverback::api::ingest::write_endpoint::respond;
 use silverback::api::response::{NodeResponse, method_not_allowed, text, with_type};
-use silverback_host::metrics::{self, Family, Kind};
+use silverback_host::metrics::{self, Family, MetricKind};
 use silverback_model::RefusedReason;
 use silverback_storage::message::ShardStats;
 
@@ -44,15 +44,15 @@ impl Contender {
     {
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
-            Err(rejection) => return respond(WriteResponse::to_rejection(None, &rejection)),
+            Err(rejection) => return respond(WriteResponse::to_rejected(None, &rejection)),
         };
         respond(match self.take_in(version, request).await {
             Ok(report) => WriteResponse::to_report(version, &report),
-            Err(rejection) => WriteResponse::to_rejection(Some(version), &rejection),
+            Err(rejection) => WriteResponse::to_rejected(Some(version), &rejection),
         })
     }
 
-    async fn take_in<B>(&self, version: Version, request: Request<B>) -> Result<WriteReport, Rejection>
+    async fn take_in<B>(&self, version: Version, request: Request<B>) -> Result<WriteReport, WriteRejected>
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
@@ -81,11 +81,11 @@ impl Contender {
     fn families(&self) -> Vec<Family> {
         let stripes: Vec<ShardStats> = self.stripes.stats().collect();
         let sum = |of: fn(&ShardStats) -> u64| stripes.iter().map(of).sum::<u64>() as f64;
-        let counter = |name, help, value| Family::single(name, Kind::Counter, help, value);
+        let counter = |name, help, value| Family::single(name, MetricKind::Counter, help, value);
         let mut families = vec![
             counter("silverback_samples_total", "Samples stored.", sum(|s| s.samples)),
             counter("silverback_series_created_total", "Series made.", sum(|s| s.series_created)),
-            Family::single("silverback_series", Kind::Gauge, "Series held.", sum(|s| s.series as u64)),
+            Family::single("silverback_series", MetricKind::Gauge, "Series held.", sum(|s| s.series as u64)),
             counter(
                 "silverback_write_bytes_total",
                 "Bytes of write requests as they arrived.",
@@ -100,7 +100,7 @@ impl Contender {
 
     fn write_requests(&self) -> Family {
         let help = "Write requests whose body arrived, by protocol.";
-        let mut family = Family::new("silverback_write_requests_total", Kind::Counter, help);
+        let mut family = Family::new("silverback_write_requests_total", MetricKind::Counter, help);
         for (protocol, writes) in
             [("remote_write_1", &self.counts.writes_v1), ("remote_write_2", &self.counts.writes_v2)]
         {
@@ -111,7 +111,7 @@ impl Contender {
 
     fn refused_samples(&self, stripes: &[ShardStats]) -> Family {
         let help = "Samples that were not stored, by reason.";
-        let mut family = Family::new("silverback_samples_refused_total", Kind::Counter, help);
+        let mut family = Family::new("silverback_samples_refused_total", MetricKind::Counter, help);
         let mut refused = *self.counts.refused.lock().unwrap_or_else(PoisonError::into_inner);
         stripes.iter().for_each(|stripe| refused.merge(&stripe.refused));
         for reason in RefusedReason::ALL {

@@ -13,7 +13,7 @@ use silverback_storage::shard::Shard;
 use silverback_storage::shard::append::{PartOutcome, TimeBounds};
 use silverback_storage::wal::record::Group;
 
-/// Stripes at the most: one for each cell.
+/// Stripes at most: one for each cell.
 pub const STRIPES_MAX: usize = CELL_COUNT;
 
 /// Apart from its neighbours by two cache lines, which are fetched in pairs.
@@ -21,7 +21,7 @@ pub const STRIPES_MAX: usize = CELL_COUNT;
 #[repr(align(128))]
 struct Stripe(RwLock<Held>);
 
-/// What lies behind one lock.
+/// What is behind one lock.
 #[derive(Debug)]
 struct Held {
     shard: Shard,
@@ -57,7 +57,7 @@ impl Stripes {
         usize::from(id.cell().0 >> self.shift)
     }
 
-    /// Takes in one part for each stripe and empties it; tells what became of each.
+    /// Takes in one part for each stripe and empties it; reports what became of each.
     pub fn append(
         &self,
         body: &WriteBody,

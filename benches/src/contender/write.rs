@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use silverback::api::ingest::remote_write::answer::WriteReport;
 use silverback::api::ingest::remote_write::{
-    Decoder, Decoding, MalformedBody, Rejection, Slice, Tally, Version, snappy,
+    DecodeProgress, Decoder, Decoding, MalformedError, RequestTally, Version, WriteRejected, snappy,
 };
 use silverback_model::clock::Clock;
 use silverback_model::limits::{FUTURE_MS_MAX, IN_FLIGHT_BYTES_MAX};
 use silverback_runtime::slices::SLICE;
-use silverback_storage::message::Refusals;
+use silverback_storage::message::RejectedSamples;
 use silverback_storage::shard::append::{PartOutcome, TimeBounds};
 
 use super::Contender;
@@ -22,7 +22,11 @@ thread_local!(static DECODER: RefCell<Decoder> = RefCell::default());
 
 impl Contender {
     /// Writes one request.
-    pub(super) async fn write(&self, version: Version, compressed: &[u8]) -> Result<WriteReport, Rejection> {
+    pub(super) async fn write(
+        &self,
+        version: Version,
+        compressed: &[u8],
+    ) -> Result<WriteReport, WriteRejected> {
         self.log.is_open()?;
         let decoded_bytes = snappy::claimed_bytes(compressed, self.config.max_decoded_bytes)?;
         let _reserved = Reservation::take(&self.in_flight_bytes, decoded_bytes)?;
@@ -39,7 +43,7 @@ impl Contender {
         version: Version,
         compressed: &[u8],
         scratch: &mut Scratch,
-    ) -> Result<WriteReport, Rejection> {
+    ) -> Result<WriteReport, WriteRejected> {
         snappy::decompress(compressed, self.config.max_decoded_bytes, &mut scratch.body.bytes)?;
         let tally = self.decode(version, scratch).await?;
         self.count_refused(&tally);
@@ -50,7 +54,7 @@ impl Contender {
     }
 
     /// Decodes the whole request before any of it is stored.
-    async fn decode(&self, version: Version, scratch: &mut Scratch) -> Result<Tally, MalformedBody> {
+    async fn decode(&self, version: Version, scratch: &mut Scratch) -> Result<RequestTally, MalformedError> {
         let Scratch { body, parts } = scratch;
         let mut split = Split::new(&self.stripes, parts);
         let mut decoding = Decoding::start(version);
@@ -62,13 +66,13 @@ impl Contender {
                     .decode_while(body, &mut decoding, &self.hasher, &mut split, || began.elapsed() < SLICE)
             })?;
             match slice {
-                Slice::Done => return Ok(decoding.tally),
-                Slice::More => tokio::task::yield_now().await,
+                DecodeProgress::Done => return Ok(decoding.tally),
+                DecodeProgress::More => tokio::task::yield_now().await,
             }
         }
     }
 
-    fn count_refused(&self, tally: &Tally) {
+    fn count_refused(&self, tally: &RequestTally) {
         if tally.refused.total() > 0 {
             let counts = &self.counts.refused;
             // Plain numbers: a panic elsewhere leaves them whole.
@@ -90,7 +94,7 @@ impl Contender {
 pub(super) fn add(report: &mut WriteReport, outcome: PartOutcome) {
     report.written += outcome.written;
     if let Some(refusals) = outcome.refusals {
-        let Refusals { counts, examples, by_ref: _streams_alone } = *refusals;
+        let RejectedSamples { counts, examples, by_ref: _streams_alone } = *refusals;
         report.refused.merge(&counts);
         report.examples.merge(examples);
     }
@@ -103,12 +107,12 @@ struct Reservation<'a> {
 }
 
 impl<'a> Reservation<'a> {
-    fn take(in_flight_bytes: &'a AtomicUsize, bytes: usize) -> Result<Self, Rejection> {
+    fn take(in_flight_bytes: &'a AtomicUsize, bytes: usize) -> Result<Self, WriteRejected> {
         let before = in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
         let reserved = Self { in_flight_bytes, bytes };
         // One request always fits, so that none is refused forever.
         if before > 0 && before + bytes > IN_FLIGHT_BYTES_MAX {
-            return Err(Rejection::Overloaded);
+            return Err(WriteRejected::Overloaded);
         }
         Ok(reserved)
     }

@@ -13,7 +13,7 @@ use silverback_host::disk::{Disk, DiskError, File};
 use silverback_model::ShardId;
 use silverback_storage::wal::frame::FrameKey;
 use silverback_storage::wal::layout;
-use silverback_storage::wal::reader::{Found, FrameReader};
+use silverback_storage::wal::reader::{FoundFrame, FrameReader};
 use silverback_storage::wal::record::{Record, RecordError, records};
 use silverback_storage::wal::replay::LogPlace;
 use silverback_storage::wal::segment::{FILE_HEADER_BYTES, HeaderError, SegmentHeader, segment_name};
@@ -74,7 +74,7 @@ pub enum LogError {
     /// The directory can't be read.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// It is no node's.
+    /// It isn't a node's.
     #[error(transparent)]
     DataDir(#[from] IdentityError),
     /// A segment isn't one.
@@ -153,7 +153,7 @@ async fn count_segment(
     let mut reader = FrameReader::open(file, FrameKey::new(place.seed), seq, block_bytes).await?;
     loop {
         let began = reader.at();
-        let Found::Frame(_, payload) = reader.next().await? else { return Ok(reader.close().await?) };
+        let FoundFrame::Frame(_, payload) = reader.next().await? else { return Ok(reader.close().await?) };
         let (mut samples, mut makes_series) = (0, false);
         for record in records(payload) {
             match record? {

@@ -54,7 +54,7 @@ fn parse(text: &str) -> BTreeMap<&'static str, f64> {
     let counted = text.lines().filter_map(|line| {
         let mut fields = line.split(',');
         let count: f64 = fields.next()?.parse().ok()?;
-        // Restricted to user space, an event has `:u` behind its name.
+        // Restricted to user space, an event has `:u` after its name.
         let event = fields.nth(1)?.trim_end_matches(":u");
         let (_, figure) = EVENTS.iter().find(|(name, _)| *name == event)?;
         Some((*figure, count))

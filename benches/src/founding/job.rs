@@ -1,4 +1,4 @@
-//! What a process is told to measure: one row of a comparison.
+//! What a process is to measure: one row of a comparison.
 
 use std::error::Error;
 

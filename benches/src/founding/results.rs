@@ -36,7 +36,7 @@ pub struct Row {
     pub setting: String,
     /// Who does it.
     pub side: String,
-    /// What a process is told to measure.
+    /// What a process is to measure.
     pub job: Job,
 }
 
@@ -45,11 +45,11 @@ pub struct Row {
 pub struct Column {
     /// The figure's name.
     pub figure: &'static str,
-    /// What stands above it, with its unit.
+    /// What is above it, with its unit.
     pub head: &'static str,
     /// What the figure is divided by before it is shown.
     pub unit: f64,
-    /// Digits behind the point.
+    /// Digits after the point.
     pub digits: usize,
 }
 

@@ -30,7 +30,7 @@ pub struct Cost {
 /// The path of a question.
 pub fn path(text: &str, extent: &Extent) -> String {
     let (start_s, end_s) = (extent.start_ms / 1000, extent.end_ms() / 1000);
-    // VictoriaMetrics keeps answers where it isn't told not to.
+    // VictoriaMetrics keeps answers unless asked not to.
     format!("/api/v1/query_range?query={}&start={start_s}&end={end_s}&step={STEP_S}&nocache=1", escaped(text))
 }
 

@@ -5,7 +5,7 @@ use crate::report::side::Side;
 /// One expression of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Expression {
-    /// As it stands in the table.
+    /// As it is in the table.
     pub text: &'static str,
     /// How many times less CPU time it must take than Prometheus.
     pub beside_prometheus: f64,

@@ -93,7 +93,7 @@ async fn wait_for_series(admin: &Admin, count: usize) -> Result<(), Box<dyn Erro
 }
 
 impl BigCell {
-    /// Prints what came of it, and tells the bounds.
+    /// Prints what came of it, and returns the bounds.
     pub fn judge(&self) -> Vec<Bound> {
         let between = |[from, to]: [usize; 2]| self.seconds.between(from, to);
         let slowest = |seconds: &[Second]| seconds.iter().map(Second::max_ms).fold(0.0, f64::max);

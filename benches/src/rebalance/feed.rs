@@ -12,7 +12,7 @@ use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use silverback_client::{
-    Client, RequestError, RetryPolicy, SeriesHandle, SeriesRefusal, Writer, WriterHook, WriterOptions,
+    Client, RequestError, RetryPolicy, SeriesHandle, SeriesRejected, Writer, WriterHook, WriterOptions,
 };
 use silverback_load::catalogue::Label;
 use silverback_load::random::SplitMix;
@@ -198,7 +198,7 @@ impl WriterHook for Answered {
         self.seconds().answered(latency, samples as u64);
     }
 
-    fn refused(&self, refusal: &SeriesRefusal) {
+    fn refused(&self, refusal: &SeriesRejected) {
         eprintln!("refused: {refusal:?}");
         self.seconds().failed();
     }

@@ -83,7 +83,7 @@ async fn stage(feed: &Feed, name: &str, seconds: usize) -> [usize; 2] {
 }
 
 impl Stages {
-    /// Prints what came of them, and tells the bounds.
+    /// Prints what came of them, and returns the bounds.
     pub fn judge(&self) -> Vec<Bound> {
         let between = |[from, to]: [usize; 2]| self.seconds.between(from, to);
         let settled = |[from, to]: [usize; 2]| Typical::of(self.seconds.between(from + SETTLING_S, to));

@@ -56,7 +56,7 @@ fn parse(all: &[u8]) -> Option<Answer> {
 pub fn sum_of(metrics: &str, family: &str) -> Option<f64> {
     let values = metrics.lines().filter_map(|line| {
         let rest = line.strip_prefix(family).filter(|rest| rest.starts_with([' ', '{']))?;
-        // Labels may hold spaces; the value stands after them.
+        // Labels may hold spaces; the value is after them.
         let value = rest.rsplit_once('}').map_or(rest, |(_, value)| value);
         value.split_whitespace().next()?.parse::<f64>().ok()
     });

@@ -14,7 +14,7 @@ use super::writes::RUN_MAX;
 /// This program's subcommand that [takes memory](take).
 pub const SUBCOMMAND: &str = "back-memory";
 
-/// As much as a load's server takes at the most, and the loader beside it, ...
+/// As much as a load's server takes at most, and the loader beside it, ...
 const MIB_MAX: usize = 1024;
 /// ... but no more than one part in so many of what is free.
 const SHARE: usize = 4;

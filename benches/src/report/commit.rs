@@ -36,7 +36,7 @@ pub enum Figures {
 }
 
 impl Figures {
-    /// Those that stand in a document.
+    /// Those that are in a document.
     pub fn of_document(path: &Path) -> Self {
         if path.file_name().is_some_and(|name| name == FOUNDING_DOCUMENT) {
             Self::Founding

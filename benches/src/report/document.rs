@@ -37,7 +37,7 @@ pub enum DocumentError {
     OutOfPlace {
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// What is there.
         found: String,
     },
 }
@@ -59,7 +59,7 @@ fn named<'a>(line: &'a str, kind: &str) -> Option<&'a str> {
     line.strip_prefix("<!-- report:")?.strip_prefix(kind)?.strip_prefix(' ')?.strip_suffix(" -->")
 }
 
-/// A document's sections and what stands around them, in order.
+/// A document's sections and what is around them, in order.
 enum Part<'a> {
     /// A line that nobody generated.
     Around(&'a str),
@@ -114,7 +114,7 @@ pub fn names(text: &str) -> Result<Vec<String>, DocumentError> {
     Ok(parts(text)?.into_iter().filter_map(name).collect())
 }
 
-/// The document with these sections written anew, as measured on this code. Sections that it has no place for are
+/// The document with these sections rewritten, as measured on this code. Sections that it has no place for are
 /// another document's.
 pub fn spliced(text: &str, sections: &[Section], code: &Code) -> Result<String, DocumentError> {
     rewritten(text, |name, lines| match sections.iter().find(|section| section.name == name) {

@@ -39,7 +39,7 @@ pub enum RunError {
         log: String,
     },
     /// Samples that were sent and aren't there.
-    #[error("sent {sent} samples, acknowledged {acknowledged}, stored {stored}: nothing is told of that")]
+    #[error("sent {sent} samples, acknowledged {acknowledged}, stored {stored}: that counts for nothing")]
     NotStored {
         /// By the loader.
         sent: u64,

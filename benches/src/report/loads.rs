@@ -130,7 +130,7 @@ impl Replay {
             (Kind::Prometheus, None) => 10,
         };
         let all = self.options.rounds_sent();
-        // What is made anew is another load in its first rounds than in the later ones.
+        // What is made new for a run is another load in its first rounds than in the later ones.
         if self.warmup == 0 { all } else { all.min(self.warmup + ((all - self.warmup) / divisor).max(3)) }
     }
 }
@@ -373,7 +373,7 @@ fn others(size: Size) -> Vec<Load> {
     ]
 }
 
-/// Senders that stay, beside others that come anew for each request.
+/// Senders that stay, beside others that connect again for each request.
 fn reconnects(size: Size) -> Vec<Load> {
     let (rate, per_s) = size.pick((100_000.0, 1_000.0), (50_000.0, 500.0), (10_000.0, 100.0));
     let alone = Replay { rate: Some(rate), settle_s: 0.0, ..steady(size, size.pick(32, 12, 6)) };

@@ -55,7 +55,7 @@ pub fn run_ahead_of_daemons<T>(run: impl FnOnce() -> T) -> T {
     };
     let is_ahead = move_to("--rr", "1");
     if !is_ahead {
-        eprintln!("not ahead of the machine's daemons, for that isn't allowed or `chrt` isn't there");
+        eprintln!("not ahead of the machine's daemons, because that isn't allowed or `chrt` isn't there");
     }
     let done = run();
     if is_ahead && !move_to("--other", "0") {
@@ -76,7 +76,7 @@ pub fn run_to_end(
     Running::start(what, command, cpus, scratch)?.end(limit)
 }
 
-/// A command that runs, and where what it prints lies. It ends with this.
+/// A command that runs, and where what it prints is. It ends with this.
 #[derive(Debug)]
 pub struct Running {
     what: String,

@@ -1,4 +1,4 @@
-//! Senders that come anew for each request, beside a load that is measured: a second loader. It knows no ratio.
+//! Senders that connect again for each request, beside a load that is measured: a second loader. It knows no ratio.
 
 use std::thread;
 use std::time::Duration;

@@ -33,7 +33,7 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// A directory of its own below `disk`; `node` says where the node's programs lie.
+    /// A directory of its own below `disk`; `node` says where the node's programs are.
     pub fn prepare(own: &Path, node: &Path, disk: &Path) -> io::Result<Self> {
         let scratch = disk.join(format!("report-{}", std::process::id()));
         fs::create_dir_all(&scratch)?;
@@ -216,7 +216,7 @@ mod tests {
         let own = std::env::current_exe().expect("this program");
         let ground = Ground::prepare(&own, &own, scratch.path()).expect("a directory");
         let loads: Vec<Load> = all(Size::Small).into_iter().filter(|load| load.name == "steady-1").collect();
-        // Exits at once: it is no server.
+        // Exits at once: it isn't a server.
         let paths = super::super::side::Paths { node: Some("/bin/true".into()), ..Default::default() };
         let programs = Programs::find(&paths, &own).expect("a program").only(&[Side::Node, Side::NodeMemory]);
         let rounds = Rounds { count: 1, first: 0, limit: Duration::from_secs(60) };

@@ -33,13 +33,13 @@ pub struct Start<'a> {
     pub side: Side,
     /// Its program.
     pub program: &'a Program,
-    /// Where its data and its log lie.
+    /// Where its data and its log are.
     pub directory: &'a Path,
     /// Where it runs.
     pub cpus: &'a [usize],
     /// Besides what each of its kind is started with.
     pub arguments: &'a [String],
-    /// What stands before its command.
+    /// What is before its command.
     pub first: &'a [String],
 }
 
@@ -54,7 +54,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one, waits until it takes writes, and tells what that took.
+    /// Starts one, waits until it takes writes, and returns what that took.
     pub fn start(start: &Start<'_>) -> Result<(Self, RestartReport), RunError> {
         let (data, log, empty) = paths(start.directory);
         fs::create_dir_all(&data)?;

@@ -305,7 +305,7 @@ fn given(path: &Path, hint: &'static str) -> Result<PathBuf, NoProgram> {
     is_there.then(|| path.to_owned()).ok_or_else(|| NoProgram { path: path.to_owned(), hint })
 }
 
-/// The commit of the checkout that a program lies in; nothing where it lies in none.
+/// The commit of the checkout that a program is in; nothing where it is in none.
 fn commit_at(path: &Path) -> String {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Code::look(directory, Figures::Report).map_or_else(|_no_checkout| String::new(), |code| code.to_string())

@@ -1,5 +1,5 @@
 //! One run of a load that writes: a server on an empty directory, the loader beside it, and what both say. Nothing is
-//! told of samples that weren't stored.
+//! reported of samples that weren't stored.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::rounds::{Ground, Subject};
 use super::server::Server;
 use crate::founding::meter::Figures;
 
-/// What is told of a run.
+/// What is reported of a run.
 pub mod figure {
     /// Acknowledged samples for each second of the server's CPU time.
     pub const PER_CPU_S: &str = "samples_per_cpu_s";

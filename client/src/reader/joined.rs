@@ -19,7 +19,7 @@ pub type SampleStream = Joined<SelectedSeries>;
 pub type ChunkStream = Joined<SelectedChunks>;
 
 /// A series, or a part of one, that a response holds.
-pub trait Part: Sized + Unpin {
+pub trait SeriesPart: Sized + Unpin {
     /// What the message holds.
     fn from_message(message: v1::SelectedSeries) -> Result<Self, ReadError>;
     /// Whose part it is.
@@ -37,7 +37,7 @@ pub struct Joined<P> {
     last: Option<P>,
 }
 
-impl<P: Part> Joined<P> {
+impl<P: SeriesPart> Joined<P> {
     pub(super) fn new(responses: Streaming<v1::SelectResponse>) -> Self {
         Self { responses, parts: Vec::new().into_iter(), last: None }
     }
@@ -55,7 +55,7 @@ impl<P: Part> Joined<P> {
     }
 }
 
-impl<P: Part> Stream for Joined<P> {
+impl<P: SeriesPart> Stream for Joined<P> {
     type Item = Result<P, ReadError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -78,7 +78,7 @@ impl<P: Part> Stream for Joined<P> {
     }
 }
 
-impl Part for SelectedSeries {
+impl SeriesPart for SelectedSeries {
     fn from_message(message: v1::SelectedSeries) -> Result<Self, ReadError> {
         let columns = message.columns.unwrap_or_default();
         let (timestamps, values) = (columns.timestamp_deltas_ms.len(), columns.values.len());
@@ -113,7 +113,7 @@ fn histogram(message: &[u8]) -> Result<(i64, Histogram), ReadError> {
     Ok((times.timestamp_ms, histogram))
 }
 
-impl Part for SelectedChunks {
+impl SeriesPart for SelectedChunks {
     fn from_message(message: v1::SelectedSeries) -> Result<Self, ReadError> {
         let v1::SelectedSeries { labels, chunks, histogram_chunks, .. } = message;
         Ok(Self { labels: labels::from_messages(labels), chunks, histogram_chunks })

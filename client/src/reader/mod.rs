@@ -5,11 +5,11 @@ mod joined;
 use std::ops::RangeInclusive;
 
 use silverback_model::histogram::Histogram;
-use silverback_model::histogram::wire::WireFault;
+use silverback_model::histogram::wire::HistogramWireError;
 use silverback_proto::v1;
 pub use silverback_proto::v1::{HistogramChunk, XorChunk};
 
-pub use self::joined::{ChunkStream, Joined, LabelSetStream, Part, SampleStream};
+pub use self::joined::{ChunkStream, Joined, LabelSetStream, SampleStream, SeriesPart};
 use crate::client::Client;
 use crate::error::RequestError;
 use crate::labels::Labels;
@@ -29,9 +29,9 @@ pub enum ReadError {
         /// Values.
         values: usize,
     },
-    /// A native histogram came that is none.
+    /// A native histogram came that isn't valid.
     #[error("the node's answer is broken: {0}")]
-    BadHistogram(#[from] WireFault),
+    BadHistogram(#[from] HistogramWireError),
 }
 
 /// Reads samples and labels; [`Client::reader`] makes one. Times are in ms since the Unix epoch,
@@ -103,7 +103,7 @@ impl Reader {
         self.joined(matchers, range_ms, v1::SampleEncoding::XorChunks).await
     }
 
-    async fn joined<P: Part>(
+    async fn joined<P: SeriesPart>(
         &self,
         matchers: &[Matcher],
         range_ms: RangeInclusive<i64>,

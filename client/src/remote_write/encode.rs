@@ -17,7 +17,7 @@ pub fn body(series: &[Series]) -> Vec<u8> {
     compressed.expect("a request is far smaller than snappy's 4 GiB")
 }
 
-/// A series has samples or histograms, says the protocol: one that has both is told twice.
+/// A series has samples or histograms, says the protocol: one that has both is written twice.
 fn encode<'a>(
     series: &'a Series,
     symbols: &mut Symbols<'a>,

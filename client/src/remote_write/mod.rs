@@ -18,4 +18,4 @@
 mod encode;
 mod send;
 
-pub use send::{RemoteWriter, WriteError, Written};
+pub use send::{RemoteWriter, RemoteWritten, WriteError};

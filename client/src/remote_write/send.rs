@@ -31,7 +31,7 @@ pub struct RemoteWriter {
 
 /// What was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Written {
+pub struct RemoteWritten {
     /// Samples.
     pub samples: u64,
     /// Native histograms.
@@ -42,7 +42,7 @@ pub struct Written {
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The address isn't one that can be written to.
-    #[error("{0:?} is no address like http://127.0.0.1:9009")]
+    #[error("{0:?} isn't an address like http://127.0.0.1:9009")]
     Address(String),
     /// Nobody answered in time.
     #[error("no answer within {0:?}")]
@@ -64,7 +64,7 @@ pub enum WriteError {
         /// Its words.
         text: String,
         /// What it stored all the same.
-        written: Written,
+        written: RemoteWritten,
     },
 }
 
@@ -94,7 +94,7 @@ impl RemoteWriter {
 
     /// Writes all samples and native histograms in one request. Once this returns, they are as durable as the receiver
     /// makes what it acknowledges.
-    pub async fn write(&self, series: &[Series]) -> Result<Written, WriteError> {
+    pub async fn write(&self, series: &[Series]) -> Result<RemoteWritten, WriteError> {
         let deadline = Instant::now() + self.timeout;
         let sending = timeout_at(deadline, self.send(encode::body(series)));
         let response = sending.await.map_err(|_elapsed| WriteError::TimedOut(self.timeout))??;
@@ -104,7 +104,7 @@ impl RemoteWriter {
             return Err(WriteError::Refused { status, text, written });
         }
         let has_any = |series: &Series| series.samples.len() + series.histograms.len() > 0;
-        if written == Written::default() && series.iter().any(has_any) {
+        if written == RemoteWritten::default() && series.iter().any(has_any) {
             return Err(WriteError::Unconfirmed(status));
         }
         Ok(written)
@@ -132,12 +132,12 @@ impl RemoteWriter {
 }
 
 /// What the receiver says it stored; nothing where it doesn't say.
-fn written(response: &Response<Incoming>) -> Written {
+fn written(response: &Response<Incoming>) -> RemoteWritten {
     let count = |name: &str| {
         let count = response.headers().get(name);
         count.and_then(|count| count.to_str().ok()?.parse().ok()).unwrap_or(0)
     };
-    Written { samples: count(SAMPLES_WRITTEN), histograms: count(HISTOGRAMS_WRITTEN) }
+    RemoteWritten { samples: count(SAMPLES_WRITTEN), histograms: count(HISTOGRAMS_WRITTEN) }
 }
 
 /// What came of a refusal's text. That it was cut short or broke off changes nothing of the refusal.
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     /// What a sample's writer makes of an answer on a connection that is then held open.
-    async fn write_to_a_receiver_that_says(answer: &str) -> Result<Written, WriteError> {
+    async fn write_to_a_receiver_that_says(answer: &str) -> Result<RemoteWritten, WriteError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let writer = RemoteWriter::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
         let writer = writer.with_timeout(Duration::from_millis(500));
@@ -181,7 +181,7 @@ mod tests {
     async fn success_counts_where_it_says_what_is_stored() {
         let answer = "HTTP/1.1 204 No Content\r\nX-Prometheus-Remote-Write-Samples-Written: 1\r\n\r\n";
         let written = write_to_a_receiver_that_says(answer).await;
-        assert_eq!(written.unwrap(), Written { samples: 1, histograms: 0 });
+        assert_eq!(written.unwrap(), RemoteWritten { samples: 1, histograms: 0 });
     }
 
     #[tokio::test]
@@ -190,7 +190,7 @@ mod tests {
                       X-Prometheus-Remote-Write-Histograms-Written: 3\r\nContent-Length: 0\r\n\r\n";
         let refused = write_to_a_receiver_that_says(answer).await.unwrap_err();
         let WriteError::Refused { written, .. } = refused else { panic!("{refused:?}") };
-        assert_eq!(written, Written { samples: 2, histograms: 3 });
+        assert_eq!(written, RemoteWritten { samples: 2, histograms: 3 });
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use silverback_model::selector::{UncompiledMatcher, parse_selector};
 
 use crate::matcher::Matcher;
 
-/// The matchers of a series selector, read from its text, in the order in which they stand there.
+/// The matchers of a series selector, read from its text, in the order in which they are there.
 ///
 /// ```
 /// use silverback_client::{Matcher, Selector};
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn what_is_no_selector_is_told_with_its_place() {
         check_fault("", 1, "expected a metric name or {, found the end");
-        check_fault(r#"up{__name__="x"}"#, 4, "the metric name stands before the braces already");
+        check_fault(r#"up{__name__="x"}"#, 4, "the metric name is before the braces already");
     }
 
     #[test]

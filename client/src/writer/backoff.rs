@@ -10,7 +10,7 @@ use super::options::RetryPolicy;
 
 /// Failures in a row.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub(crate) struct WriterBackoff {
     policy: RetryPolicy,
     failures: u32,
     failing_since: Option<Instant>,
@@ -18,14 +18,14 @@ pub(crate) struct Backoff {
 
 /// What to do about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RetryVerdict {
     /// Try again after this.
     Wait(Duration),
     /// Give up: it has been failing for so long.
     GiveUp(Duration),
 }
 
-impl Backoff {
+impl WriterBackoff {
     pub const fn new(policy: RetryPolicy) -> Self {
         Self { policy, failures: 0, failing_since: None }
     }
@@ -37,22 +37,22 @@ impl Backoff {
     }
 
     /// Something failed; the node wants to be left alone for `retry_after` at least.
-    pub fn failed(&mut self, retry_after: Duration) -> Verdict {
+    pub fn failed(&mut self, retry_after: Duration) -> RetryVerdict {
         // A hasher's random key is all the randomness that a jitter needs.
         self.failed_at(Instant::now(), RandomState::new().hash_one(self.failures), retry_after)
     }
 
-    fn failed_at(&mut self, now: Instant, random: u64, retry_after: Duration) -> Verdict {
+    fn failed_at(&mut self, now: Instant, random: u64, retry_after: Duration) -> RetryVerdict {
         let failing_for = now.duration_since(*self.failing_since.get_or_insert(now));
-        let patience_left = match self.policy.give_up_after {
-            Some(patience) if failing_for >= patience => return Verdict::GiveUp(failing_for),
-            Some(patience) => patience - failing_for,
+        let time_left = match self.policy.give_up_after {
+            Some(limit) if failing_for >= limit => return RetryVerdict::GiveUp(failing_for),
+            Some(limit) => limit - failing_for,
             None => Duration::MAX,
         };
         let RetryPolicy { backoff_min, backoff_max, .. } = self.policy;
         let wait = backoff::after_failure(backoff_min, backoff_max, self.failures, random);
         self.failures = self.failures.saturating_add(1);
-        Verdict::Wait(wait.max(retry_after).min(patience_left))
+        RetryVerdict::Wait(wait.max(retry_after).min(time_left))
     }
 }
 
@@ -66,12 +66,12 @@ mod tests {
         give_up_after: None,
     };
 
-    fn millis(waits: &[u64]) -> Vec<Verdict> {
-        waits.iter().map(|ms| Verdict::Wait(Duration::from_millis(*ms))).collect()
+    fn millis(waits: &[u64]) -> Vec<RetryVerdict> {
+        waits.iter().map(|ms| RetryVerdict::Wait(Duration::from_millis(*ms))).collect()
     }
 
-    fn waits(policy: RetryPolicy, random: u64, retry_after_ms: u64) -> Vec<Verdict> {
-        let (mut backoff, now) = (Backoff::new(policy), Instant::now());
+    fn waits(policy: RetryPolicy, random: u64, retry_after_ms: u64) -> Vec<RetryVerdict> {
+        let (mut backoff, now) = (WriterBackoff::new(policy), Instant::now());
         (0..6).map(|_| backoff.failed_at(now, random, Duration::from_millis(retry_after_ms))).collect()
     }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_success_begins_anew() {
-        let mut backoff = Backoff::new(POLICY);
+        let mut backoff = WriterBackoff::new(POLICY);
         let now = Instant::now();
         backoff.failed_at(now, 0, Duration::ZERO);
         backoff.reset();
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_with_a_last_try_at_its_end() {
-        let patience = Duration::from_millis(150);
-        let mut backoff = Backoff::new(RetryPolicy { give_up_after: Some(patience), ..POLICY });
+    fn the_limit_ends_with_a_last_try_at_its_end() {
+        let limit = Duration::from_millis(150);
+        let mut backoff = WriterBackoff::new(RetryPolicy { give_up_after: Some(limit), ..POLICY });
         let now = Instant::now();
         assert_eq!(backoff.failed_at(now, 0, Duration::ZERO), millis(&[100])[0]);
         let later = now + Duration::from_millis(100);
         assert_eq!(backoff.failed_at(later, 0, Duration::ZERO), millis(&[50])[0]);
-        assert_eq!(backoff.failed_at(now + patience, 0, Duration::ZERO), Verdict::GiveUp(patience));
+        assert_eq!(backoff.failed_at(now + limit, 0, Duration::ZERO), RetryVerdict::GiveUp(limit));
     }
 }

@@ -1,4 +1,4 @@
-//! Samples in columns: the n-th of each belong together. Native histograms stand in columns of their own, behind all
+//! Samples in columns: the n-th of each belong together. Native histograms are in columns of their own, after all
 //! floats.
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ const HISTOGRAM_FRAME_BYTES: usize = size_of::<(SeriesIndex, Bytes)>();
 
 /// Samples in the order in which they were written, floats and native histograms apart.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Columns {
+pub(crate) struct WriterColumns {
     pub series: Vec<SeriesIndex>,
     pub timestamps_ms: Vec<i64>,
     pub values: Vec<f64>,
@@ -27,7 +27,7 @@ pub(crate) const fn histogram_weight(message: &Bytes) -> usize {
     (HISTOGRAM_FRAME_BYTES + message.len()).div_ceil(FLOAT_BYTES)
 }
 
-impl Columns {
+impl WriterColumns {
     /// Columns with room for so many floats.
     pub fn with_capacity(samples: usize) -> Self {
         Self {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn histograms_are_behind_floats_and_weigh_what_they_take() {
-        let mut columns = Columns::default();
+        let mut columns = WriterColumns::default();
         (0..3).for_each(|n| columns.push(SeriesIndex(n), 1, 0.5));
         for len in [100, 0] {
             columns.push_histogram(SeriesIndex(7), vec![1; len].into());

@@ -8,35 +8,35 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::backoff::{Backoff, Verdict};
-use super::columns::Columns;
+use super::backoff::{RetryVerdict, WriterBackoff};
+use super::columns::WriterColumns;
 use super::error::WriterError;
 use super::options::WriterHook;
 use super::queue::{Next, Outcome, Queue};
 use super::registry::Registry;
-use super::session::{Acknowledged, Sent, Session};
+use super::session::{Acknowledged, SendOutcome, Session};
 use crate::client::Client;
 use crate::error::RequestError;
-use crate::refusal::SeriesRefusal;
+use crate::refusal::SeriesRejected;
 
 /// How long a stream may take to end once everything on it is acknowledged.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Sends what a writer takes in.
+/// Sends what a writer accepts.
 pub(crate) struct Courier {
     pub client: Client,
     pub queue: Arc<Queue>,
     pub registry: Arc<Registry>,
-    pub backoff: Backoff,
+    pub backoff: WriterBackoff,
     pub hook: Option<Arc<dyn WriterHook>>,
     /// Every batch that isn't acknowledged, in order: first those in flight on this stream, then
     /// those that are to be sent.
-    pub kept: VecDeque<Kept>,
+    pub kept: VecDeque<UnacknowledgedBatch>,
 }
 
 /// A batch until it is acknowledged.
-pub(crate) struct Kept {
-    columns: Columns,
+pub(crate) struct UnacknowledgedBatch {
+    columns: WriterColumns,
     /// On an earlier stream.
     was_sent: bool,
 }
@@ -75,12 +75,12 @@ impl Courier {
             match self.run_stream(&mut has_failed).await {
                 Ok(Left::Renewed) => {}
                 Ok(Left::Done) => return Ok(()),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Request(error)) if error.is_retryable() => {
+                Err(CourierError::Final(error)) => return Err(error),
+                Err(CourierError::Request(error)) if error.is_retryable() => {
                     has_failed = true;
                     self.wait_after(error).await?;
                 }
-                Err(Failure::Request(error)) => return Err(WriterError::Refused(error)),
+                Err(CourierError::Request(error)) => return Err(WriterError::Refused(error)),
             }
         }
         Ok(())
@@ -99,8 +99,8 @@ impl Courier {
 
     async fn wait_after(&mut self, error: RequestError) -> Result<(), WriterError> {
         match self.backoff.failed(error.retry_after()) {
-            Verdict::GiveUp(after) => Err(WriterError::GaveUp { after, last: error }),
-            Verdict::Wait(backoff) => {
+            RetryVerdict::GiveUp(after) => Err(WriterError::GaveUp { after, last: error }),
+            RetryVerdict::Wait(backoff) => {
                 if let Some(hook) = &self.hook {
                     hook.disconnected(&error, backoff);
                 }
@@ -110,7 +110,7 @@ impl Courier {
         }
     }
 
-    async fn run_stream(&mut self, has_failed: &mut bool) -> Result<Left, Failure> {
+    async fn run_stream(&mut self, has_failed: &mut bool) -> Result<Left, CourierError> {
         let mut session = Session::open(&self.client).await?;
         if let (true, Some(hook)) = (std::mem::take(has_failed), &self.hook) {
             hook.reconnected();
@@ -126,7 +126,7 @@ impl Courier {
     }
 
     /// Sends and takes acknowledgements in until the stream ends.
-    async fn serve(&mut self, session: &mut Session) -> Result<Left, Failure> {
+    async fn serve(&mut self, session: &mut Session) -> Result<Left, CourierError> {
         loop {
             let wait = self.send_all(session)?;
             if session.in_flight() == 0 {
@@ -154,22 +154,26 @@ impl Courier {
         }
     }
 
-    /// Sends all that may be sent, and tells what to wait for.
-    fn send_all(&mut self, session: &mut Session) -> Result<Wait, Failure> {
+    /// Sends all that may be sent, and returns what to wait for.
+    fn send_all(&mut self, session: &mut Session) -> Result<Wait, CourierError> {
         while session.has_window() {
             let at = session.in_flight();
             if at == self.kept.len() {
                 match self.queue.next(Instant::now()) {
-                    Next::Batch(columns) => self.kept.push_back(Kept { columns, was_sent: false }),
+                    Next::Batch(columns) => {
+                        self.kept.push_back(UnacknowledgedBatch { columns, was_sent: false })
+                    }
                     Next::Wait(due) => return Ok(Wait::Work(due)),
                     Next::Done => return Ok(Wait::Done),
                 }
             }
             match session.send(&self.kept[at].columns, &self.registry) {
-                Sent::Samples(samples) => self.was_sent(at, samples),
-                Sent::NoRoom if session.is_fresh() => return Err(Failure::Final(WriterError::SeriesTooLong)),
-                Sent::NoRoom => return Ok(Wait::NewStream),
-                Sent::NoHistograms => return Err(Failure::Final(WriterError::NoHistograms)),
+                SendOutcome::Samples(samples) => self.was_sent(at, samples),
+                SendOutcome::NoRoom if session.is_fresh() => {
+                    return Err(CourierError::Final(WriterError::SeriesTooLong));
+                }
+                SendOutcome::NoRoom => return Ok(Wait::NewStream),
+                SendOutcome::NoHistograms => return Err(CourierError::Final(WriterError::NoHistograms)),
             }
         }
         Ok(Wait::Acknowledgement)
@@ -181,7 +185,7 @@ impl Courier {
         let was_sent = kept.was_sent;
         if samples < kept.columns.len() {
             let columns = kept.columns.split_off(samples);
-            self.kept.insert(at + 1, Kept { columns, was_sent });
+            self.kept.insert(at + 1, UnacknowledgedBatch { columns, was_sent });
         }
         match &self.hook {
             Some(hook) if was_sent => hook.batch_retried(samples),
@@ -194,7 +198,7 @@ impl Courier {
         if !sent_at.is_empty() {
             self.backoff.reset();
         }
-        let settled: Vec<Columns> = self.kept.drain(..sent_at.len()).map(|kept| kept.columns).collect();
+        let settled: Vec<WriterColumns> = self.kept.drain(..sent_at.len()).map(|kept| kept.columns).collect();
         if let Some(hook) = &self.hook {
             for (columns, sent_at) in settled.iter().zip(&sent_at) {
                 hook.batch_acknowledged(columns.len(), sent_at.elapsed());
@@ -221,25 +225,25 @@ enum Wait {
 }
 
 /// Why a stream is of no more use.
-enum Failure {
+enum CourierError {
     Request(RequestError),
     Final(WriterError),
 }
 
-impl From<RequestError> for Failure {
+impl From<RequestError> for CourierError {
     fn from(error: RequestError) -> Self {
         Self::Request(error)
     }
 }
 
 /// The refusals with their labels, ordered.
-pub(crate) fn refusals(outcome: &Outcome, registry: &Registry) -> Vec<SeriesRefusal> {
-    let refusal = |(&(series, reason), &samples)| SeriesRefusal {
+pub(crate) fn refusals(outcome: &Outcome, registry: &Registry) -> Vec<SeriesRejected> {
+    let refusal = |(&(series, reason), &samples)| SeriesRejected {
         labels: registry.labels(series).to_vec(),
         reason,
         samples,
     };
     let mut refusals: Vec<_> = outcome.refused.iter().map(refusal).collect();
-    refusals.sort_unstable_by(|a: &SeriesRefusal, b| (&a.labels, a.reason).cmp(&(&b.labels, b.reason)));
+    refusals.sort_unstable_by(|a: &SeriesRejected, b| (&a.labels, a.reason).cmp(&(&b.labels, b.reason)));
     refusals
 }

@@ -2,7 +2,7 @@
 
 use silverback_proto::v1;
 
-use super::columns::{Columns, SeriesIndex};
+use super::columns::{SeriesIndex, WriterColumns};
 use super::registry::Registry;
 use super::terms::Terms;
 use crate::labels;
@@ -22,7 +22,7 @@ const NO_REF: u32 = u32::MAX;
 
 /// The refs of one stream.
 #[derive(Debug, Default)]
-pub(crate) struct Definitions {
+pub(crate) struct StreamDefinitions {
     /// By series; [`NO_REF`] where it isn't defined.
     refs: Vec<u32>,
     /// By ref.
@@ -30,13 +30,13 @@ pub(crate) struct Definitions {
     label_bytes: u64,
 }
 
-impl Definitions {
+impl StreamDefinitions {
     /// The first samples of a batch, floats before histograms, as many as one message of these terms holds, and
     /// their number; none where not even the first one's series can be defined any more.
     pub fn message(
         &mut self,
         number: u64,
-        columns: &Columns,
+        columns: &WriterColumns,
         terms: &Terms,
         registry: &Registry,
     ) -> (v1::StreamRequest, usize) {
@@ -55,7 +55,7 @@ impl Definitions {
         }
         let floats = ref_deltas.len();
         let (mut histogram_ref_deltas, mut histograms, mut last_ref) = (Vec::new(), Vec::new(), 0);
-        // Behind all floats: what is left is a batch of its own, in the same order.
+        // After all floats: what is left is a batch of its own, in the same order.
         let histograms_max = if floats == columns.values.len() { samples_max - floats } else { 0 };
         for (series, message) in &columns.histograms[..histograms_max] {
             let bytes = HISTOGRAM_FRAME_BYTES_MAX + message.len();
@@ -184,13 +184,17 @@ mod tests {
         registry
     }
 
-    fn columns(samples: &[(u32, i64)]) -> Columns {
-        let mut columns = Columns::default();
+    fn columns(samples: &[(u32, i64)]) -> WriterColumns {
+        let mut columns = WriterColumns::default();
         samples.iter().for_each(|(series, time)| columns.push(SeriesIndex(*series), *time, 0.5));
         columns
     }
 
-    fn message(definitions: &mut Definitions, samples: &[(u32, i64)], terms: &Terms) -> v1::StreamRequest {
+    fn message(
+        definitions: &mut StreamDefinitions,
+        samples: &[(u32, i64)],
+        terms: &Terms,
+    ) -> v1::StreamRequest {
         let (message, taken) = definitions.message(1, &columns(samples), terms, &registry(100));
         assert_eq!(message.batch.as_ref().unwrap().values.len(), taken);
         message
@@ -202,7 +206,7 @@ mod tests {
 
     #[test]
     fn refs_count_up_by_first_use_and_stand_for_the_stream() {
-        let mut definitions = Definitions::default();
+        let mut definitions = StreamDefinitions::default();
         let first = message(&mut definitions, &[(7, 1), (3, 1), (7, 1), (9, 1)], &WIDE);
         assert_eq!(defined(&first), [(0, "007"), (1, "003"), (2, "009")]);
         assert_eq!(first.batch.unwrap().ref_deltas, [0, 1, -1, 2]);
@@ -215,12 +219,13 @@ mod tests {
 
     #[test]
     fn one_time_for_all_samples_is_told_once() {
-        let batch = message(&mut Definitions::default(), &[(0, 5), (1, 5)], &WIDE).batch.unwrap();
+        let batch = message(&mut StreamDefinitions::default(), &[(0, 5), (1, 5)], &WIDE).batch.unwrap();
         assert_eq!((batch.base_timestamp_ms, batch.timestamp_deltas_ms.len()), (5, 0));
-        let batch = message(&mut Definitions::default(), &[(0, 5), (1, 7), (2, 4)], &WIDE).batch.unwrap();
+        let batch =
+            message(&mut StreamDefinitions::default(), &[(0, 5), (1, 7), (2, 4)], &WIDE).batch.unwrap();
         assert_eq!((batch.base_timestamp_ms, batch.timestamp_deltas_ms), (5, vec![0, 2, -3]));
         let far = [(0, i64::MIN), (1, i64::MAX)];
-        let batch = message(&mut Definitions::default(), &far, &WIDE).batch.unwrap();
+        let batch = message(&mut StreamDefinitions::default(), &far, &WIDE).batch.unwrap();
         assert_eq!((batch.base_timestamp_ms, batch.timestamp_deltas_ms), (i64::MIN, vec![0, -1]));
     }
 
@@ -231,8 +236,8 @@ mod tests {
             columns.push_histogram(SeriesIndex(series), vec![1; len].into());
         }
         let registry = registry(10);
-        let told = |terms: Terms, columns: &Columns| {
-            let mut definitions = Definitions::default();
+        let told = |terms: Terms, columns: &WriterColumns| {
+            let mut definitions = StreamDefinitions::default();
             let (message, taken) = definitions.message(1, columns, &terms, &registry);
             assert!(message.encoded_len() <= terms.message_bytes_max);
             let batch = message.batch.unwrap();
@@ -255,7 +260,7 @@ mod tests {
 
     fn check_taken(terms: Terms, expect: usize) {
         let samples: Vec<_> = (0..50).map(|series| (series, i64::MAX - i64::from(series))).collect();
-        let message = message(&mut Definitions::default(), &samples, &terms);
+        let message = message(&mut StreamDefinitions::default(), &samples, &terms);
         assert_eq!(message.batch.as_ref().unwrap().values.len(), expect, "{terms:?}");
         assert_eq!(message.series.len(), expect, "{terms:?}");
         assert!(message.encoded_len() <= terms.message_bytes_max, "{terms:?}");

@@ -49,7 +49,7 @@ pub enum WriterError {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TryWriteError {
     /// As many samples as may be are on their way.
-    #[error("as many samples as may be are on their way")]
+    #[error("as many samples as may be are in flight")]
     Full,
     /// The writer takes no more, now or later.
     #[error(transparent)]
@@ -59,7 +59,7 @@ pub enum TryWriteError {
 /// Why a series can't be named.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SeriesError {
-    /// Its labels are none of a series.
+    /// Its labels don't make a series.
     #[error(transparent)]
     Labels(#[from] LabelError),
     /// The writer has named as many as it may.

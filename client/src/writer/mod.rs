@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use self::backoff::Backoff;
+use self::backoff::WriterBackoff;
 use self::columns::SeriesIndex;
 use self::courier::Courier;
 pub use self::error::{SeriesError, TryWriteError, WriterError};
@@ -34,14 +34,14 @@ use self::registry::{Registry, SharedLabels};
 use crate::client::Client;
 use crate::histogram::{self, Histogram};
 use crate::labels::{Labels, METRIC_NAME};
-use crate::refusal::{Durability, SeriesRefusal};
+use crate::refusal::{Durability, SeriesRejected};
 
 /// Writes samples over a stream; [`Client::writer`] makes one.
 ///
 /// Samples are gathered into batches, which a background task sends and keeps until the node has
 /// acknowledged them. After a failure that may pass, what wasn't acknowledged is sent again, in its
 /// order: what was stored already counts as written then. Any other failure ends the writer, and is
-/// told by the next call of each kind.
+/// returned by the next call of each kind.
 ///
 /// Clones write over the same stream. When the last one is dropped without [`Writer::close`],
 /// nothing is tried for what isn't acknowledged yet.
@@ -75,7 +75,7 @@ impl WriterId {
     }
 }
 
-/// A series that a writer has named; it is of use to that writer alone.
+/// A series that a writer has named; it is valid for that writer alone.
 #[derive(Debug, Clone)]
 pub struct SeriesHandle {
     writer: WriterId,
@@ -105,7 +105,7 @@ pub struct Flushed {
     /// Samples that are stored, native histograms and those that were stored before among them.
     pub samples_written: u64,
     /// The others: each series and reason once, ordered by labels.
-    pub refusals: Vec<SeriesRefusal>,
+    pub refusals: Vec<SeriesRejected>,
     /// What the acknowledgements meant.
     pub durability: Durability,
 }
@@ -118,7 +118,7 @@ impl Writer {
             client,
             queue: Arc::clone(&queue),
             registry: Arc::clone(&registry),
-            backoff: Backoff::new(options.retry),
+            backoff: WriterBackoff::new(options.retry),
             hook: options.hook,
             kept: VecDeque::new(),
         };
@@ -148,7 +148,7 @@ impl Writer {
     }
 
     /// Takes a sample in; waits for room only. Samples of one series have to come in the order of
-    /// their times. Where the future is dropped before its end, the sample may have been taken in:
+    /// their times. Where the future is dropped before its end, the sample may have been accepted:
     /// to write it again does no harm.
     pub async fn write(
         &self,
@@ -191,7 +191,7 @@ impl Writer {
         self.push_histogram(series, &message(timestamp_ms, histogram)?).map(|_pushed| ())
     }
 
-    /// Waits until everything that was written before is acknowledged, and tells what became of all
+    /// Waits until everything that was written before is acknowledged, and returns what became of all
     /// since the flush before.
     pub async fn flush(&self) -> Result<Flushed, WriterError> {
         Ok(self.flushed(self.inner.queue.flushed().await?))

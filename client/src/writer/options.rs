@@ -1,11 +1,11 @@
-//! What a writer may take and how long it waits; what is told to a hook.
+//! What a writer may take and how long it waits; what a hook is called with.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::RequestError;
-use crate::refusal::SeriesRefusal;
+use crate::refusal::SeriesRejected;
 
 /// What a [`Writer`](crate::Writer) is made with.
 ///
@@ -33,7 +33,7 @@ pub struct WriterOptions {
     pub series_max: usize,
     /// What is done about failures.
     pub retry: RetryPolicy,
-    /// Who is told of what happens; nobody.
+    /// Who hears of what happens; nobody.
     pub hook: Option<Arc<dyn WriterHook>>,
 }
 
@@ -50,8 +50,8 @@ pub struct RetryPolicy {
     pub give_up_after: Option<Duration>,
 }
 
-/// Is told what a writer does, by the task that does it: an implementation that blocks, blocks the writer.
-#[allow(unused_variables, reason = "nothing is done unless told")]
+/// Hears what a writer does, from the task that does it: an implementation that blocks, blocks the writer.
+#[allow(unused_variables, reason = "nothing is done by default")]
 pub trait WriterHook: Send + Sync {
     /// A batch was handed to the connection for the first time.
     fn batch_sent(&self, samples: usize) {}
@@ -63,7 +63,7 @@ pub trait WriterHook: Send + Sync {
     fn batch_acknowledged(&self, samples: usize, latency: Duration) {}
 
     /// Samples of a series were refused.
-    fn refused(&self, refusal: &SeriesRefusal) {}
+    fn refused(&self, refusal: &SeriesRejected) {}
 
     /// The stream failed, or could not be opened; another try follows after the backoff.
     fn disconnected(&self, error: &RequestError, backoff: Duration) {}

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::columns::{Columns, SeriesIndex, histogram_weight};
+use super::columns::{SeriesIndex, WriterColumns, histogram_weight};
 use super::error::{TryWriteError, WriterError};
 use super::options::WriterOptions;
 use crate::refusal::{Durability, RefusalReason};
@@ -22,7 +22,7 @@ const SPARE_COLUMNS_MAX: usize = 16;
 /// Samples on their way from a writer to its task.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// The task has something to do.
     work: Notify,
     /// Something was settled, or the writer has ended.
@@ -33,16 +33,16 @@ pub(crate) struct Queue {
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     phase: Phase,
     /// The batch that fills, as how many floats it counts, and since when.
-    open: Columns,
+    open: WriterColumns,
     open_weight: usize,
     open_since: Instant,
     /// Those that wait for the task, oldest first.
-    cut: VecDeque<Columns>,
-    spare: Vec<Columns>,
-    /// Samples that were ever taken in, and those of them that are acknowledged. They are
+    cut: VecDeque<WriterColumns>,
+    spare: Vec<WriterColumns>,
+    /// Samples that were ever accepted, and those of them that are acknowledged. They are
     /// acknowledged in their order. A native histogram counts as the floats that would take its memory.
     accepted: u64,
     settled: u64,
@@ -79,7 +79,7 @@ pub(crate) enum Pushed {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     /// Sends this.
-    Batch(Columns),
+    Batch(WriterColumns),
     /// Waits for more work, or until then.
     Wait(Option<Instant>),
     /// Ends: there is nothing left, and nothing will come.
@@ -91,9 +91,9 @@ impl Queue {
         let pending_samples_max = options.pending_samples_max.max(1);
         // A batch that fits never waits for room that only it can give.
         let batch_samples_max = options.batch_samples_max.clamp(1, pending_samples_max);
-        let state = State {
+        let state = QueueState {
             phase: Phase::Taking,
-            open: Columns::default(),
+            open: WriterColumns::default(),
             open_weight: 0,
             open_since: Instant::now(),
             cut: VecDeque::new(),
@@ -124,7 +124,7 @@ impl Queue {
     }
 
     #[inline]
-    fn take(&self, weight: usize, put: impl FnOnce(&mut Columns)) -> Result<Pushed, TryWriteError> {
+    fn take(&self, weight: usize, put: impl FnOnce(&mut WriterColumns)) -> Result<Pushed, TryWriteError> {
         let mut state = self.lock();
         match &state.phase {
             Phase::Taking => {}
@@ -145,7 +145,7 @@ impl Queue {
     }
 
     /// A batch has got its first sample, or its last.
-    fn at_edge(&self, mut state: MutexGuard<'_, State>) -> Pushed {
+    fn at_edge(&self, mut state: MutexGuard<'_, QueueState>) -> Pushed {
         state.open_since = Instant::now();
         let is_full = state.open_weight >= self.batch_samples_max;
         if is_full {
@@ -181,7 +181,7 @@ impl Queue {
         .await
     }
 
-    /// Takes nothing in any more, waits until the task has ended, and takes the outcome.
+    /// Accepts nothing any more, waits until the task has ended, and takes the outcome.
     pub async fn closed(&self) -> Result<Outcome, WriterError> {
         let target = {
             let mut state = self.lock();
@@ -235,7 +235,7 @@ impl Queue {
     }
 
     /// For the task: these samples are acknowledged, and this is what became of them.
-    pub fn settle(&self, batches: impl IntoIterator<Item = Columns>, became: Outcome) {
+    pub fn settle(&self, batches: impl IntoIterator<Item = WriterColumns>, became: Outcome) {
         let mut state = self.lock();
         for mut batch in batches {
             state.settled += batch.weight() as u64;
@@ -263,7 +263,7 @@ impl Queue {
         self.progress.notify_waiters();
     }
 
-    async fn wait_until<T>(&self, mut reached: impl FnMut(&mut State) -> Option<T>) -> T {
+    async fn wait_until<T>(&self, mut reached: impl FnMut(&mut QueueState) -> Option<T>) -> T {
         loop {
             let progress = self.progress.notified();
             tokio::pin!(progress);
@@ -276,18 +276,18 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // A panic while it was held can only have been for want of memory.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn cut_open(&mut self, capacity: usize) {
         if self.open.is_empty() {
             return;
         }
-        let fresh = self.spare.pop().unwrap_or_else(|| Columns::with_capacity(capacity));
+        let fresh = self.spare.pop().unwrap_or_else(|| WriterColumns::with_capacity(capacity));
         self.cut.push_back(std::mem::replace(&mut self.open, fresh));
         self.open_weight = 0;
     }

@@ -1,6 +1,6 @@
 //! One open stream: its terms, its refs, and which batches are in flight on it.
 //!
-//! Holds no samples: those are kept by who may have to send them on another stream.
+//! Holds no samples: those are kept by whatever may have to send them on another stream.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,8 +9,8 @@ use silverback_proto::v1;
 use tokio::time::Instant;
 use tonic::Streaming;
 
-use super::columns::{Columns, SeriesIndex};
-use super::definitions::Definitions;
+use super::columns::{SeriesIndex, WriterColumns};
+use super::definitions::StreamDefinitions;
 use super::queue::Outcome;
 use super::registry::Registry;
 use super::terms::{BATCHES_IN_FLIGHT_MAX, Terms};
@@ -24,10 +24,10 @@ pub(crate) struct Session {
     requests: mpsc::Sender<v1::StreamRequest>,
     responses: Streaming<v1::StreamResponse>,
     pub terms: Terms,
-    definitions: Definitions,
+    definitions: StreamDefinitions,
     /// Every batch up to this number is acknowledged.
     acknowledged_number: u64,
-    /// When each of the batches behind it was sent.
+    /// When each of the batches after it was sent.
     sent_at: VecDeque<Instant>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Acknowledged {
 
 /// What became of a batch that was to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// So many of its first samples, which is at least one, were sent as a batch.
     Samples(usize),
     /// The stream can't define its first series: a new one has to.
@@ -66,7 +66,7 @@ impl Session {
                     requests,
                     responses,
                     terms: Terms::from_message(&terms),
-                    definitions: Definitions::default(),
+                    definitions: StreamDefinitions::default(),
                     acknowledged_number: 0,
                     sent_at: VecDeque::new(),
                 })
@@ -90,21 +90,21 @@ impl Session {
     }
 
     /// Sends the first samples of a batch, as many as one message holds.
-    pub fn send(&mut self, columns: &Columns, registry: &Registry) -> Sent {
+    pub fn send(&mut self, columns: &WriterColumns, registry: &Registry) -> SendOutcome {
         if !columns.histograms.is_empty() && !self.terms.native_histograms {
-            return Sent::NoHistograms;
+            return SendOutcome::NoHistograms;
         }
         let number = self.acknowledged_number + self.in_flight() as u64 + 1;
         let (message, samples) = self.definitions.message(number, columns, &self.terms, registry);
         if samples == 0 {
-            return Sent::NoRoom;
+            return SendOutcome::NoRoom;
         }
         self.sent_at.push_back(Instant::now());
         if let Err(error) = self.requests.try_send(message) {
             // The stream has ended on the other side: what it says is read next, and why it did.
-            debug_assert!(error.is_disconnected(), "more batches under way than the channel holds");
+            debug_assert!(error.is_disconnected(), "more batches in flight than the channel holds");
         }
-        Sent::Samples(samples)
+        SendOutcome::Samples(samples)
     }
 
     /// The next response; `None` at the stream's end. Loses nothing when it is dropped.
@@ -117,7 +117,7 @@ impl Session {
         if let Some(terms) = &response.terms {
             self.terms = Terms::from_message(terms);
         }
-        // One that tells no more than the last one does is no error.
+        // One that says no more than the last one does is no error.
         let number = response.acknowledged_number.max(self.acknowledged_number);
         let batches = (number - self.acknowledged_number) as usize;
         if batches > self.sent_at.len() {

@@ -1,4 +1,4 @@
-//! What a stream must keep to, as the node told it.
+//! What a stream must keep to, as the node sent it.
 
 use silverback_proto::v1;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use silverback_client::{Durability, Flushed, TryWriteError, WriterError, WriterOptions};
 
-use crate::fake::{Fake, PATIENCE, Plan, samples};
+use crate::fake::{Fake, Plan, TEST_TIMEOUT, samples};
 
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -77,7 +77,7 @@ async fn series_are_defined_once_and_samples_refer_to_them() {
     let definitions: Vec<_> = state.came.iter().map(|came| came.definitions).collect();
     assert_eq!(definitions, [2, 0]);
     assert_eq!(samples(&state.came[1].batch), [(0, 1, 1.0), (1, 1, 1.0)]);
-    assert!(state.came[1].batch.timestamp_deltas_ms.is_empty(), "one time is told once");
+    assert!(state.came[1].batch.timestamp_deltas_ms.is_empty(), "one time is sent once");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_node_that_stands_still_holds_a_bounded_number_of_samples() {
 
     permits.add_permits(1);
     let write = writer.write(&series, 250, 1.0);
-    tokio::time::timeout(PATIENCE, write).await.expect("an acknowledgement makes room").unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, write).await.expect("an acknowledgement makes room").unwrap();
     permits.add_permits(100);
     assert_eq!(writer.close().await.unwrap().samples_written, 251);
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use silverback_client::{
-    Client, RefusalReason, RequestError, RetryPolicy, SeriesRefusal, Writer, WriterError, WriterHook,
+    Client, RefusalReason, RequestError, RetryPolicy, SeriesRejected, Writer, WriterError, WriterHook,
     WriterOptions,
 };
 use silverback_proto::v1;
@@ -128,7 +128,7 @@ impl WriterHook for Recorder {
         self.note(format!("acknowledged {samples}"));
     }
 
-    fn refused(&self, refusal: &SeriesRefusal) {
+    fn refused(&self, refusal: &SeriesRejected) {
         self.note(format!("refused {} of {:?}: {}", refusal.samples, refusal.labels[1].1, refusal.reason));
     }
 
@@ -174,7 +174,7 @@ async fn refusals_are_told_by_series_and_reason() {
     let flushed = writer.flush().await.unwrap();
     let refusal = |room: &str, reason, samples| {
         let labels = [("__name__", "t"), ("room", room)];
-        SeriesRefusal { labels: labels.map(|(n, v)| (n.to_owned(), v.to_owned())).into(), reason, samples }
+        SeriesRejected { labels: labels.map(|(n, v)| (n.to_owned(), v.to_owned())).into(), reason, samples }
     };
     let expect = [
         refusal("a", RefusalReason::OutOfOrder, 1),
@@ -182,7 +182,7 @@ async fn refusals_are_told_by_series_and_reason() {
         refusal("b", RefusalReason::SeriesLimit, 50),
     ];
     assert_eq!((flushed.samples_written, flushed.refusals.as_slice()), (100, expect.as_slice()));
-    assert_eq!(writer.close().await.unwrap().refusals, [], "each is told once");
+    assert_eq!(writer.close().await.unwrap().refusals, [], "each is reported once");
 }
 
 #[tokio::test]
@@ -215,14 +215,14 @@ async fn what_stays_wrong_ends_the_writer_and_is_told_to_each_call() {
 #[tokio::test]
 async fn patience_ends() {
     let fake = Fake::start([Plan::refused(Code::Unavailable)]);
-    let patience = Duration::from_millis(200);
+    let limit = Duration::from_millis(200);
     let writer = fake.client().await.writer_with(WriterOptions {
-        retry: RetryPolicy { give_up_after: Some(patience), ..HASTY },
+        retry: RetryPolicy { give_up_after: Some(limit), ..HASTY },
         ..options()
     });
     write(&writer, 1).await.unwrap();
     let closed = writer.close().await;
-    assert!(matches!(&closed, Err(WriterError::GaveUp { after, .. }) if *after >= patience), "{closed:?}");
+    assert!(matches!(&closed, Err(WriterError::GaveUp { after, .. }) if *after >= limit), "{closed:?}");
     assert!(fake.state().streams > 3);
 }
 

@@ -17,7 +17,7 @@ use silverback_proto::v1::admin_server::AdminServer;
 use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{self, RefusalReason};
-pub use silverback_test_support::PATIENCE;
+pub use silverback_test_support::TEST_TIMEOUT;
 use silverback_test_support::Waiting;
 use tokio::sync::Semaphore;
 use tonic::body::Body;
@@ -109,12 +109,12 @@ pub struct State {
     pub select: Vec<v1::SelectResponse>,
     pub select_ends: Option<Status>,
     pub asked: Vec<String>,
-    /// What it was told, in order; and what it refuses to be told.
+    /// What it was asked, in order; and what it refuses to be asked.
     pub steered: Vec<String>,
     pub steering_refused: Option<Status>,
     /// What it answers to a GET of its refusals: a status and a body.
     pub refusals: Option<(u16, String)>,
-    /// Checkpoints that its shard has, for each that it was told to write.
+    /// Checkpoints that its shard has, for each that it was asked to write.
     pub checkpoints: u64,
     /// Each request must have this `authorization`.
     pub authorization: Option<String>,

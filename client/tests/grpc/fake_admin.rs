@@ -1,4 +1,4 @@
-//! The made up node's admin service: one shard, one cell, and a note of all that it is told.
+//! The made up node's admin service: one shard, one cell, and a note of all that it is asked.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use crate::fake::Fake;
 
 impl Fake {
-    /// Notes what it is told, and answers as planned.
+    /// Notes what it is asked, and answers as planned.
     fn steer<Q: Debug, A>(&self, request: &Request<Q>, answer: A) -> Result<Response<A>, Status> {
         self.check(request)?;
         let mut state = self.state();

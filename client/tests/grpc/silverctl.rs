@@ -13,7 +13,7 @@ async fn silverctl(fake: &Fake, words: &[&str]) -> Output {
     let address = format!("http://{}", fake.address);
     let mut command = Command::new(env!("CARGO_BIN_EXE_silverctl"));
     let ran = command.arg("--address").arg(address).args(words).output();
-    tokio::time::timeout(crate::fake::PATIENCE, ran).await.expect("it ends").expect("it runs")
+    tokio::time::timeout(crate::fake::TEST_TIMEOUT, ran).await.expect("it ends").expect("it runs")
 }
 
 /// Loads 6 targets of 50 series over two connections, and ends with this exit code; what it printed.
@@ -106,7 +106,7 @@ async fn what_it_is_told_reaches_the_node_and_what_came_of_it_is_told() {
     let draining = "511 cells leave shard 0; one is pinned and stays\n";
     check(&fake, &["shard", "drain", "0"], draining).await;
     check(&fake, &["shard", "undrain", "0"], "shard 0 takes cells again\n").await;
-    let written = "shard 0: the checkpoint is on disk, with 3.00 MiB of log behind it\n";
+    let written = "shard 0: the checkpoint is on disk, with 3.00 MiB of log after it\n";
     check(&fake, &["shard", "checkpoint"], written).await;
     check(&fake, &["shard", "checkpoint", "0"], written).await;
     let told = [

@@ -138,7 +138,7 @@ fn a_data_directory_is_imported_with_its_head() {
     block.put(&dir.path().join("01BX5ZZKBKACTAV9WEVGEMMVRZ"));
     let mut wal = log::Written::default();
     wal.plain(&log::series(&[(1, IN_BLOCK), (2, IN_HEAD)]));
-    // What the block has stands in the log, too.
+    // What the block has is in the log, too.
     wal.plain(&log::samples(&[(1, end_ms - 1001, 48.0), (1, end_ms - 1, 49.0)]));
     wal.plain(&log::samples(&[(1, end_ms + 999, 50.0), (2, end_ms, 0.5), (2, end_ms + 1, 1.5)]));
     wal.put(&dir.path().join("wal/00000000"));
@@ -177,7 +177,7 @@ fn what_of_a_head_is_left_out_is_told_with_what_helps() {
     std::fs::create_dir_all(dir.path().join("chunks_head")).unwrap();
     std::fs::write(dir.path().join("chunks_head/000001"), "chunks").unwrap();
     let ended = import(&node, dir.path(), &more);
-    check(&ended, 1, "chunks_head, the newest samples, is left out, for no wal names", "");
+    check(&ended, 1, "chunks_head, the newest samples, is left out, since no wal names", "");
     check(&ended, 1, "POST /api/v1/admin/tsdb/snapshot", "");
     let mut wal = log::Written::default();
     wal.plain(&log::series(&[(1, IN_HEAD)])).plain(&log::samples(&[(1, now_ms(), 1.0)]));
@@ -217,7 +217,7 @@ fn histogram_chunk(begins: i64, histograms: u64) -> WrittenChunk {
     WrittenChunk { encoding: 2, samples }
 }
 
-/// What stands in such a chunk.
+/// What is in such a chunk.
 fn bytes_of(chunk: &WrittenChunk) -> Option<Vec<u8>> {
     let mut samples = chunk.samples.iter().filter(|_| chunk.encoding == 2);
     let first = samples.next()?;
@@ -318,7 +318,7 @@ fn an_import_of_text_goes_on_behind_the_lines_that_are_done() {
 
     // As many lines of another text are not the same place.
     std::fs::write(&file, format!("{}{}", &text[1..], rows(20, 30))).unwrap();
-    check(&import(&node, &file, &[]), 2, "", "15 lines are done; remove that to begin anew");
+    check(&import(&node, &file, &[]), 2, "", "15 lines are done; remove that to start over");
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_pipe_is_imported_and_nothing_noted() {
 #[test]
 fn a_path_without_blocks_is_told() {
     let (node, dir) = (Node::start(1), tempfile::tempdir().unwrap());
-    check(&import(&node, dir.path(), &[]), 1, "", "is no block, and there are none in it");
+    check(&import(&node, dir.path(), &[]), 1, "", "isn't a block, and has no block or head in it");
     check(&import(&node, &dir.path().join("nothing"), &[]), 1, "", "can't open");
 }
 

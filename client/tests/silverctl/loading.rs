@@ -44,7 +44,7 @@ fn a_second_run_begins_where_the_first_ended() {
         check_stored(&second, "240");
         check(&second, 0, "", "the node has samples of these series until 20");
         assert_eq!(count_samples(&node), 480);
-        // Other series begin anew.
+        // Other series start over.
         let other = load(&node, &[protocol, "--first-target=4"]);
         check_stored(&other, "240");
         assert!(!other.err.contains("the node has samples of these series"), "{other:?}");

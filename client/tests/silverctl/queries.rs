@@ -38,6 +38,6 @@ fn active_queries_are_listed_and_one_is_cancelled() {
         check(&again, 1, "", &format!("error: no active query has the id \"{id}\""));
     });
     for wrong in ["", "0/1", "../-/ready", "0-1?x"] {
-        check(&run(&node, &["queries", "cancel", wrong], ""), 2, "", "is no query's id");
+        check(&run(&node, &["queries", "cancel", wrong], ""), 2, "", "isn't a query's id");
     }
 }

@@ -17,7 +17,7 @@ fn wrong_usage_is_exit_code_2() {
         assert_eq!(ended.code, Some(2), "{arguments:?}: {ended:?}");
     }
     check(&run_at(NOWHERE, &["query", "{"]), 2, "", "expected a label name, found the end at position 2");
-    check(&run_at(NOWHERE, &["labels", "--timeout", "5"]), 2, "", "no duration like 30s");
+    check(&run_at(NOWHERE, &["labels", "--timeout", "5"]), 2, "", "a duration like 30s");
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn an_address_that_is_none_is_wrong_usage() {
         &["queries"],
     ] {
         let ended = run_at("nonsense", arguments);
-        check(&ended, 2, "", "error: \"nonsense\" is no address; --address is http://HOST:PORT");
+        check(&ended, 2, "", "error: \"nonsense\" isn't an address; --address is http://HOST:PORT");
         check(&ended, 2, "", "perhaps http://nonsense");
     }
-    check(&run_at("http://node:port", &["labels"]), 2, "", "is no address");
+    check(&run_at("http://node:port", &["labels"]), 2, "", "isn't an address");
     check(&run_at(NOWHERE, &["load", "--url", "nonsense"]), 2, "", "--url is http://HOST:PORT");
     check(&run_at(NOWHERE, &["labels", "--header", "a b=c"]), 2, "", "the header \"a b\"");
 }

@@ -112,7 +112,7 @@ fn ctrl_c_ends_a_write_with_what_was_read_so_far() {
     assert!(interrupt.success());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "1 sample written, on disk and synced");
-    assert_eq!(lines.next().unwrap().unwrap(), "interrupted behind line 1");
+    assert_eq!(lines.next().unwrap().unwrap(), "interrupted after line 1");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     drop(input);
 }

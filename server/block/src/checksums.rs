@@ -7,11 +7,11 @@ use std::vec;
 
 use crate::chunks::ChunkFiles;
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::open::{TABLE, entry_at};
 use crate::series::{self, ChunkPlace, SeriesWalk};
 use crate::toc::Toc;
-use crate::window::Window;
+use crate::window::FileWindow;
 
 /// Of a file, so much is held.
 const READ_AHEAD: usize = 1 << 20;
@@ -23,7 +23,7 @@ const SERIES_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct ChecksumPass {
     toc: Toc,
-    index: Window,
+    index: FileWindow,
     chunks: ChunkFiles,
     stage: Stage,
 }
@@ -41,7 +41,7 @@ enum Stage {
 /// The lists of postings that the table names.
 #[derive(Debug)]
 struct Lists {
-    window: Window,
+    window: FileWindow,
     /// Where the next entry of the table begins, and where they end.
     at: u64,
     end: u64,
@@ -51,8 +51,8 @@ struct Lists {
 
 impl ChecksumPass {
     /// Opens the block in `dir`, and checks the head of its index and its table of contents.
-    pub fn open(dir: &Path) -> Result<Self, BlockFault> {
-        let mut index = Window::open(&dir.join("index"), READ_AHEAD)?;
+    pub fn open(dir: &Path) -> Result<Self, BlockError> {
+        let mut index = FileWindow::open(&dir.join("index"), READ_AHEAD)?;
         let toc = Toc::read(&mut index)?;
         let chunks = ChunkFiles::list(&dir.join("chunks"))?;
         let symbols = Stretch::open(&mut index, toc.symbols, "the symbols")?;
@@ -60,7 +60,7 @@ impl ChecksumPass {
     }
 
     /// Reads on, some `bytes` or a little more. How many it were; `None`: nothing is left, and all is as it was written.
-    pub fn step(&mut self, bytes: u64) -> Result<Option<u64>, BlockFault> {
+    pub fn step(&mut self, bytes: u64) -> Result<Option<u64>, BlockError> {
         let mut read = 0;
         while read < bytes {
             match self.piece(bytes - read)? {
@@ -71,7 +71,7 @@ impl ChecksumPass {
         Ok(Some(read))
     }
 
-    fn piece(&mut self, bytes: u64) -> Result<Option<u64>, BlockFault> {
+    fn piece(&mut self, bytes: u64) -> Result<Option<u64>, BlockError> {
         let Self { toc, index, chunks: files, stage } = self;
         match stage {
             Stage::Symbols(symbols) => {
@@ -114,8 +114,8 @@ impl ChecksumPass {
 /// Checks the next series: its length, and where its chunks are.
 fn series_of(
     walk: &mut SeriesWalk,
-    index: &mut Window,
-) -> Result<Option<(u64, Vec<ChunkPlace>)>, BlockFault> {
+    index: &mut FileWindow,
+) -> Result<Option<(u64, Vec<ChunkPlace>)>, BlockError> {
     let Some((begins, len)) = walk.step(index)? else { return Ok(None) };
     let end = begins.content + len as u64;
     let path = index.path().to_owned();
@@ -124,27 +124,27 @@ fn series_of(
     index.check(begins.content, end, sum, series::WHAT)?;
     if len as u64 > SERIES_BYTES_MAX {
         let problem =
-            Problem::TooLarge { what: series::WHAT, bytes: len as u64, bytes_max: SERIES_BYTES_MAX };
-        return Err(Misread::new(begins.content, problem).of(&path));
+            BlockErrorKind::TooLarge { what: series::WHAT, bytes: len as u64, bytes_max: SERIES_BYTES_MAX };
+        return Err(BlockSectionError::new(begins.content, problem).of(&path));
     }
     let entry = series::parse(index.exactly(begins.content, len + 4, series::WHAT)?, begins);
-    let entry = entry.map_err(|misread| misread.of(&path))?;
+    let entry = entry.map_err(|error| error.of(&path))?;
     Ok(Some((len as u64 + 4, entry.chunks)))
 }
 
 impl Lists {
-    fn open(index: &mut Window, toc: &Toc) -> Result<Self, BlockFault> {
+    fn open(index: &mut FileWindow, toc: &Toc) -> Result<Self, BlockError> {
         let path = index.path().to_owned();
         let begins = toc.postings_table;
         let mut head = Cursor::new(index.exactly(begins, 8, TABLE)?, begins, TABLE);
         let read = head.u32().and_then(|len| Ok((len, head.u32()?)));
-        let (len, entries) = read.map_err(|misread| misread.of(&path))?;
-        let window = Window::open(&path, POSTINGS_READ_AHEAD)?;
+        let (len, entries) = read.map_err(|error| error.of(&path))?;
+        let window = FileWindow::open(&path, POSTINGS_READ_AHEAD)?;
         let end = begins + 4 + u64::from(len);
         Ok(Self { window, at: begins + 8, end, entries_left: entries.into(), list: None })
     }
 
-    fn step(&mut self, index: &mut Window, bytes: u64) -> Result<Option<u64>, BlockFault> {
+    fn step(&mut self, index: &mut FileWindow, bytes: u64) -> Result<Option<u64>, BlockError> {
         if let Some(list) = &mut self.list {
             let read = list.step(&mut self.window, bytes)?;
             if list.is_at_end() {
@@ -177,9 +177,11 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn open(window: &mut Window, begins: u64, what: &'static str) -> Result<Self, BlockFault> {
+    fn open(window: &mut FileWindow, begins: u64, what: &'static str) -> Result<Self, BlockError> {
         let at = begins.checked_add(4);
-        let at = at.ok_or_else(|| Misread::new(begins, Problem::EndsEarly { what }).of(window.path()))?;
+        let at = at.ok_or_else(|| {
+            BlockSectionError::new(begins, BlockErrorKind::EndsEarly { what }).of(window.path())
+        })?;
         let end = at + u64::from(sum_at(window, begins, what)?);
         let wanted = sum_at(window, end, what)?;
         Ok(Self { begins, at, end, sum: 0, wanted, what })
@@ -190,20 +192,20 @@ impl Stretch {
     }
 
     /// Reads on, and compares the checksum at the end.
-    fn step(&mut self, window: &mut Window, bytes: u64) -> Result<u64, BlockFault> {
+    fn step(&mut self, window: &mut FileWindow, bytes: u64) -> Result<u64, BlockError> {
         let piece = (self.end - self.at).min(bytes).min(POSTINGS_READ_AHEAD as u64);
         self.sum = crc32c::crc32c_append(self.sum, window.exactly(self.at, piece as usize, self.what)?);
         self.at += piece;
         if self.is_at_end() && self.sum != self.wanted {
-            let problem = Problem::Checksum { what: self.what };
-            return Err(Misread::new(self.begins, problem).of(window.path()));
+            let problem = BlockErrorKind::Checksum { what: self.what };
+            return Err(BlockSectionError::new(self.begins, problem).of(window.path()));
         }
         Ok(piece)
     }
 }
 
 /// Four bytes, big endian: a length or a checksum.
-fn sum_at(window: &mut Window, at: u64, what: &'static str) -> Result<u32, BlockFault> {
+fn sum_at(window: &mut FileWindow, at: u64, what: &'static str) -> Result<u32, BlockError> {
     let read = Cursor::new(window.exactly(at, 4, what)?, at, what).u32();
-    read.map_err(|misread| misread.of(window.path()))
+    read.map_err(|error| error.of(window.path()))
 }

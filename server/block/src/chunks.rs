@@ -1,11 +1,11 @@
-//! The files under `chunks/`: chunks one behind the other, each with its encoding and a checksum.
+//! The files under `chunks/`: chunks one after the other, each with its encoding and a checksum.
 
 use std::path::{Path, PathBuf};
 
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::series::ChunkPlace;
-use crate::window::Window;
+use crate::window::FileWindow;
 use silverback_model::gorilla::FloatEncoding;
 use silverback_model::histogram::HistogramKind;
 
@@ -62,47 +62,47 @@ impl Contents {
 #[derive(Debug)]
 pub struct ChunkFiles {
     paths: Vec<PathBuf>,
-    open: Option<(usize, Window)>,
+    open: Option<(usize, FileWindow)>,
 }
 
 impl ChunkFiles {
     /// Finds the files.
-    pub fn list(dir: &Path) -> Result<Self, BlockFault> {
+    pub fn list(dir: &Path) -> Result<Self, BlockError> {
         Ok(Self { paths: list(dir)?, open: None })
     }
 
-    pub fn read(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockFault> {
+    pub fn read(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockError> {
         let (number, offset) = split(place);
         let window = self.file(number)?;
         let path = window.path().to_owned();
         let located = locate(window.at_most(offset, VARINT_BYTES_MAX)?, offset);
-        let (begins, len) = located.map_err(|misread| misread.of(&path))?;
-        // The encoding before it and the checksum behind it aren't counted in its length.
+        let (begins, len) = located.map_err(|error| error.of(&path))?;
+        // The encoding before it and the checksum after it aren't counted in its length.
         let bytes = window.exactly(begins, 1 + len + 4, WHAT)?;
-        parse(bytes, offset).map_err(|misread| misread.of(&path))
+        parse(bytes, offset).map_err(|error| error.of(&path))
     }
 
     /// Compares the checksum of the chunk at a place, without holding more of it than a window does. How long it is.
-    pub fn check(&mut self, place: ChunkPlace) -> Result<u64, BlockFault> {
+    pub fn check(&mut self, place: ChunkPlace) -> Result<u64, BlockError> {
         let (number, offset) = split(place);
         let window = self.file(number)?;
         let path = window.path().to_owned();
         let located = locate(window.at_most(offset, VARINT_BYTES_MAX)?, offset);
-        let (begins, len) = located.map_err(|misread| misread.of(&path))?;
+        let (begins, len) = located.map_err(|error| error.of(&path))?;
         let end = begins + 1 + len as u64;
         let sum = Cursor::new(window.exactly(end, 4, WHAT)?, end, WHAT).u32();
-        window.check(begins, end, sum.map_err(|misread| misread.of(&path))?, WHAT)?;
+        window.check(begins, end, sum.map_err(|error| error.of(&path))?, WHAT)?;
         Ok(end + 4 - offset)
     }
 
     /// The fault of the chunk at a place.
-    pub fn fault(&self, place: ChunkPlace, problem: Problem) -> BlockFault {
+    pub fn error_at(&self, place: ChunkPlace, problem: BlockErrorKind) -> BlockError {
         let (number, offset) = split(place);
         let path = self.paths.get(number).map_or(Path::new("chunks"), PathBuf::as_path);
-        Misread::new(offset, problem).of(path)
+        BlockSectionError::new(offset, problem).of(path)
     }
 
-    fn file(&mut self, number: usize) -> Result<&mut Window, BlockFault> {
+    fn file(&mut self, number: usize) -> Result<&mut FileWindow, BlockError> {
         let opened = match self.open.take() {
             Some((open, window)) if open == number => window,
             Some(_) | None => self.open_file(number)?,
@@ -110,21 +110,22 @@ impl ChunkFiles {
         Ok(&mut self.open.insert((number, opened)).1)
     }
 
-    fn open_file(&self, number: usize) -> Result<Window, BlockFault> {
+    fn open_file(&self, number: usize) -> Result<FileWindow, BlockError> {
         let no_such = || {
             let dir = self.paths.first().and_then(|path| path.parent()).unwrap_or(Path::new("chunks"));
-            Misread::new(0, Problem::NoSuch { what: "chunk file", number: number as u64 }).of(dir)
+            BlockSectionError::new(0, BlockErrorKind::NoSuch { what: "chunk file", number: number as u64 })
+                .of(dir)
         };
-        let mut window = Window::open(self.paths.get(number).ok_or_else(no_such)?, READ_AHEAD)?;
+        let mut window = FileWindow::open(self.paths.get(number).ok_or_else(no_such)?, READ_AHEAD)?;
         let path = window.path().to_owned();
         let head = window.exactly(0, HEAD_BYTES, "the head")?;
-        check_head(head).map_err(|misread| misread.of(&path))?;
+        check_head(head).map_err(|error| error.of(&path))?;
         Ok(window)
     }
 }
 
 /// The files, numbered by their order, whatever their names count from.
-pub fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockFault> {
+pub fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockError> {
     let list = || {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(dir)? {
@@ -137,7 +138,7 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockFault> {
         Ok(paths)
     };
     let listed: std::io::Result<_> = list();
-    listed.map_err(|error| Misread::new(0, error).of(dir))
+    listed.map_err(|error| BlockSectionError::new(0, error).of(dir))
 }
 
 /// The file's number and the offset in it.
@@ -145,32 +146,33 @@ pub const fn split(place: ChunkPlace) -> (usize, u64) {
     ((place.reference >> 32) as usize, place.reference & u32::MAX as u64)
 }
 
-pub fn check_head(head: &[u8]) -> Result<(), Misread> {
+pub fn check_head(head: &[u8]) -> Result<(), BlockSectionError> {
     Cursor::new(head, 0, "the head").check_head(MAGIC, VERSION, "a chunk file of version 1")
 }
 
 /// Where a chunk's encoding is, whose first bytes are `head`, and how many bytes of samples come after it.
-pub fn locate(head: &[u8], offset: u64) -> Result<(u64, usize), Misread> {
+pub fn locate(head: &[u8], offset: u64) -> Result<(u64, usize), BlockSectionError> {
     let mut head = Cursor::new(head, offset, WHAT);
     let len = check_len(head.uvarint()?, offset)?;
     Ok((head.offset(), len))
 }
 
-fn check_len(len: u64, offset: u64) -> Result<usize, Misread> {
+fn check_len(len: u64, offset: u64) -> Result<usize, BlockSectionError> {
     if len > CHUNK_BYTES_MAX {
-        let problem = Problem::TooLarge { what: WHAT, bytes: len, bytes_max: CHUNK_BYTES_MAX };
-        return Err(Misread::new(offset, problem));
+        let problem = BlockErrorKind::TooLarge { what: WHAT, bytes: len, bytes_max: CHUNK_BYTES_MAX };
+        return Err(BlockSectionError::new(offset, problem));
     }
     Ok(len as usize)
 }
 
 /// `bytes` are the encoding, the samples and the checksum over both.
-pub fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, Misread> {
+pub fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, BlockSectionError> {
     let (summed, sum) = bytes.split_at(bytes.len() - 4);
     if sum != crc32c::crc32c(summed).to_be_bytes() {
-        return Err(Misread::new(offset, Problem::Checksum { what: WHAT }));
+        return Err(BlockSectionError::new(offset, BlockErrorKind::Checksum { what: WHAT }));
     }
     let what = "a known chunk encoding";
-    let contents = Contents::of(summed[0]).ok_or(Misread::new(offset, Problem::NotA { what }))?;
+    let contents =
+        Contents::of(summed[0]).ok_or(BlockSectionError::new(offset, BlockErrorKind::NotA { what }))?;
     Ok(Chunk { contents, bytes: &summed[1..] })
 }

@@ -1,6 +1,6 @@
 //! Reads the numbers that Go's `encoding/binary` writes, out of a piece of a file.
 
-use crate::fault::{Misread, Problem};
+use crate::error::{BlockErrorKind, BlockSectionError};
 
 /// Bytes of a file, and how far they have been read.
 #[derive(Debug, Clone)]
@@ -30,44 +30,44 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next bytes, so many.
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Misread> {
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], BlockSectionError> {
         let end = self.at.checked_add(len);
         let taken = end.and_then(|end| self.bytes.get(self.at..end));
-        let taken = taken.ok_or_else(|| self.misread(Problem::EndsEarly { what: self.what }))?;
+        let taken = taken.ok_or_else(|| self.error(BlockErrorKind::EndsEarly { what: self.what }))?;
         self.at += len;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Misread> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], BlockSectionError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
     /// A number of 8 bits, big endian.
-    pub fn u8(&mut self) -> Result<u8, Misread> {
+    pub fn u8(&mut self) -> Result<u8, BlockSectionError> {
         Ok(self.array::<1>()?[0])
     }
 
     /// A number of 16 bits, big endian.
-    pub fn u16(&mut self) -> Result<u16, Misread> {
+    pub fn u16(&mut self) -> Result<u16, BlockSectionError> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// A number of 32 bits, big endian.
-    pub fn u32(&mut self) -> Result<u32, Misread> {
+    pub fn u32(&mut self) -> Result<u32, BlockSectionError> {
         self.array().map(u32::from_be_bytes)
     }
 
     /// A number of 64 bits, big endian.
-    pub fn u64(&mut self) -> Result<u64, Misread> {
+    pub fn u64(&mut self) -> Result<u64, BlockSectionError> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// An unsigned number, seven bits a byte, the lowest first.
-    pub fn uvarint(&mut self) -> Result<u64, Misread> {
+    pub fn uvarint(&mut self) -> Result<u64, BlockSectionError> {
         let begins = self.offset();
-        let too_long = || Misread::new(begins, Problem::VarintTooLong);
+        let too_long = || BlockSectionError::new(begins, BlockErrorKind::VarintTooLong);
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -84,15 +84,20 @@ impl<'a> Cursor<'a> {
     }
 
     /// A signed one, zigzag.
-    pub fn varint(&mut self) -> Result<i64, Misread> {
+    pub fn varint(&mut self) -> Result<i64, BlockSectionError> {
         let zigzag = self.uvarint()?;
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 
     /// Takes what files of a kind and version begin with; `what` these are.
-    pub fn check_head(&mut self, magic: u32, version: u8, what: &'static str) -> Result<(), Misread> {
+    pub fn check_head(
+        &mut self,
+        magic: u32,
+        version: u8,
+        what: &'static str,
+    ) -> Result<(), BlockSectionError> {
         let is_it = self.u32()? == magic && self.u8()? == version;
-        if is_it { Ok(()) } else { Err(Misread::new(0, Problem::NotA { what })) }
+        if is_it { Ok(()) } else { Err(BlockSectionError::new(0, BlockErrorKind::NotA { what })) }
     }
 
     /// All that comes next.
@@ -101,8 +106,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// A problem with what comes next.
-    pub fn misread(&self, problem: Problem) -> Misread {
-        Misread::new(self.offset(), problem)
+    pub fn error(&self, problem: BlockErrorKind) -> BlockSectionError {
+        BlockSectionError::new(self.offset(), problem)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A series' chunks made to fit into a block: samples of one range, chunks that don't overlap. A chunk that lies in the
 //! range and overlaps no other is copied as it is; the others are decoded, merged in the order of their times, and
-//! encoded anew, one sample at a time. So are chunks of floats in another encoding than the one that is wanted. Of two
+//! encoded again, one sample at a time. So are chunks of floats in another encoding than the one that is wanted. Of two
 //! samples of one time the first chunk's stays. Start timestamps go along from XOR2 chunks to XOR2 chunks; XOR chunks have
 //! no place for them.
 
@@ -95,7 +95,7 @@ fn is_encoded_as(chunk: &SourceChunk<'_>, floats: FloatEncoding) -> bool {
 
 fn as_it_is<'a, E>(chunk: &SourceChunk<'a>) -> Result<CutChunk<'a>, CutError<E>> {
     let SourceChunk { contents, min_ms, max_ms, bytes } = *chunk;
-    match Samples::<'a>::new(chunk).left() {
+    match ChunkSamples::<'a>::new(chunk).left() {
         0 => Err(without_samples(contents)),
         samples => Ok(CutChunk { contents, min_ms, max_ms, samples, bytes }),
     }
@@ -116,11 +116,11 @@ fn merge<E>(
     put: &mut impl FnMut(CutChunk<'_>) -> Result<(), E>,
 ) -> Result<(), CutError<E>> {
     let mut waiting = chunks.iter().peekable();
-    let (mut begun, mut open, mut last_ms) = (Vec::<Samples>::new(), Open::Nothing, None);
+    let (mut begun, mut open, mut last_ms) = (Vec::<ChunkSamples>::new(), Open::Nothing, None);
     loop {
         let earliest_ms = begun.iter().map(|samples| samples.at_ms).min();
         if let Some(chunk) = waiting.next_if(|next| earliest_ms.is_none_or(|at_ms| next.min_ms <= at_ms)) {
-            let mut samples = Samples::new(chunk);
+            let mut samples = ChunkSamples::new(chunk);
             if !samples.step()? {
                 return Err(without_samples(chunk.contents));
             }
@@ -145,7 +145,7 @@ fn merge<E>(
 }
 
 /// A chunk that is read, and its present sample.
-pub(crate) struct Samples<'a> {
+pub(crate) struct ChunkSamples<'a> {
     pub(crate) at_ms: i64,
     present: Present<'a>,
 }
@@ -155,7 +155,7 @@ enum Present<'a> {
     Histogram(HistogramIter<'a>, Box<Histogram>),
 }
 
-impl<'a> Samples<'a> {
+impl<'a> ChunkSamples<'a> {
     pub(crate) fn new(chunk: &SourceChunk<'a>) -> Self {
         let present = match chunk.contents {
             Contents::Floats(encoding) => Present::Float(FloatIter::new(encoding, chunk.bytes), 0.0),
@@ -200,7 +200,7 @@ enum Open {
 impl Open {
     fn append<E>(
         &mut self,
-        samples: &Samples<'_>,
+        samples: &ChunkSamples<'_>,
         floats: FloatEncoding,
         put: &mut impl FnMut(CutChunk<'_>) -> Result<(), E>,
     ) -> Result<(), CutError<E>> {

@@ -1,8 +1,9 @@
 //! A Prometheus TSDB block, read and written: a directory with `meta.json`, `index` (version 2), `chunks/` and perhaps
 //! `tombstones`. [`Block`] reads one from its begin to its end, [`OpenBlock`] what is asked for of one, [`BlockWriter`] writes one, [`cut_chunks`] makes a series' chunks fit into one,
-//! [`verify`] tells whether one is whole, and [`ChecksumPass`] whether its bytes are those that were written, which is less.
+//! [`verify`] says whether one is whole, and [`ChecksumPass`] whether its bytes are those that were written, which is
+//! less.
 //!
-//! The reader trusts no byte: what is malformed is a [`BlockFault`] that names the file and the place in it. The
+//! The reader trusts no byte: what is malformed is a [`BlockError`] that names the file and the place in it. The
 //! writer keeps to the memory that it is given, whatever it writes: [`WriterMemory`]. Knows nothing of a node. Blocks the
 //! thread that it runs on: none of an executor.
 #![forbid(unsafe_code)]
@@ -11,7 +12,7 @@ mod checksums;
 mod chunks;
 pub mod cursor;
 mod cut;
-pub mod fault;
+pub mod error;
 mod meta;
 mod open;
 mod reader;
@@ -30,13 +31,13 @@ mod tests;
 pub use checksums::ChecksumPass;
 pub use chunks::{Chunk, Contents};
 pub use cut::{CutChunk, CutError, SourceChunk, cut_chunks};
-pub use fault::BlockFault;
-pub use meta::{Cut, Meta, Origin, Rewritten, Stats};
+pub use error::BlockError;
+pub use meta::{BlockOrigin, Cut, Meta, Rewritten, Stats};
 pub use open::{BlockCache, CacheCounts, LabelNumbers, OpenBlock, PostingsPlace};
 pub use reader::{Block, BlockSeries};
 pub use series::ChunkPlace;
 pub use tombstones::{DeletedRange, tombstones_sum};
 pub use ulid::Ulid;
-pub use verify::{Damage, Verified, WrongSamples, read_samples, verify};
+pub use verify::{SamplesError, Verified, VerifyError, read_samples, verify};
 pub use whole_file::put_file;
-pub use write::{BlockWriter, FinishedBlock, SeriesChunks, WriteError, WriterMemory};
+pub use write::{BlockWriteError, BlockWriter, FinishedBlock, SeriesChunksWriter, WriterMemory};

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 
 /// The file in bytes. A compacted block of many sources lists them all.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -21,7 +21,7 @@ pub struct Meta {
     /// The time of its first sample.
     #[serde(rename = "minTime")]
     pub min_ms: i64,
-    /// Behind the time of its last sample.
+    /// After the time of its last sample.
     #[serde(rename = "maxTime")]
     pub end_ms: i64,
     /// How much is in it.
@@ -64,7 +64,7 @@ struct Compaction {
 
 /// Where a block's samples are from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct BlockOrigin {
     /// They came after the block of their range was written.
     pub is_late: bool,
     /// What they were cut from, if anybody is to know.
@@ -116,7 +116,7 @@ pub struct Stats {
 
 impl Meta {
     /// Of a block that was made of nothing but what a head held. `max_ms` is its last sample's time.
-    pub(crate) fn of_head(ulid: Ulid, (min_ms, max_ms): (i64, i64), stats: Stats, of: Origin) -> Self {
+    pub(crate) fn of_head(ulid: Ulid, (min_ms, max_ms): (i64, i64), stats: Stats, of: BlockOrigin) -> Self {
         let ulid = ulid.to_string();
         let hints = if of.is_late { vec![FROM_OUT_OF_ORDER.to_owned()] } else { Vec::new() };
         let (level, parents) =
@@ -155,17 +155,21 @@ impl Meta {
     }
 
     /// Reads the one of the block in `dir`.
-    pub fn read(dir: &Path) -> Result<Self, BlockFault> {
+    pub fn read(dir: &Path) -> Result<Self, BlockError> {
         let path = dir.join("meta.json");
         let read = || {
             let bytes = std::fs::metadata(&path)?.len();
             if bytes > FILE_BYTES_MAX {
-                return Err(Problem::TooLarge { what: "the file", bytes, bytes_max: FILE_BYTES_MAX });
+                return Err(BlockErrorKind::TooLarge { what: "the file", bytes, bytes_max: FILE_BYTES_MAX });
             }
             let meta: Self = serde_json::from_slice(&std::fs::read(&path)?)?;
             let known = meta.version == VERSION;
-            if known { Ok(meta) } else { Err(Problem::NotA { what: "a block's meta.json of version 1" }) }
+            if known {
+                Ok(meta)
+            } else {
+                Err(BlockErrorKind::NotA { what: "a block's meta.json of version 1" })
+            }
         };
-        read().map_err(|problem| Misread::new(0, problem).of(&path))
+        read().map_err(|problem| BlockSectionError::new(0, problem).of(&path))
     }
 }

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::chunks::{Chunk, ChunkFiles};
-use crate::fault::{BlockFault, Problem};
+use crate::error::{BlockError, BlockErrorKind};
 use crate::series::{ChunkPlace, SeriesWalk};
 use crate::symbols::Symbols;
 use crate::toc::Toc;
 use crate::tombstones::{DeletedRange, Tombstones};
-use crate::window::Window;
+use crate::window::FileWindow;
 
 /// A window for a section that is read from its begin to its end.
 const READ_AHEAD: usize = 1 << 20;
@@ -21,7 +21,7 @@ const READ_AHEAD: usize = 1 << 20;
 /// A block that is read from its first series to its last.
 #[derive(Debug)]
 pub struct Block {
-    index: Window,
+    index: FileWindow,
     symbols: Symbols,
     /// How far the index's series have been read.
     walk: SeriesWalk,
@@ -43,9 +43,9 @@ pub struct BlockSeries {
 impl Block {
     /// Opens the block in `dir`, and checks what all of it hangs on: the index's table of contents
     /// and symbols, and the tombstones.
-    pub fn open(dir: &Path) -> Result<Self, BlockFault> {
+    pub fn open(dir: &Path) -> Result<Self, BlockError> {
         let path = dir.join("index");
-        let mut index = Window::open(&path, READ_AHEAD)?;
+        let mut index = FileWindow::open(&path, READ_AHEAD)?;
         let toc = Toc::read(&mut index)?;
         Ok(Self {
             index,
@@ -58,7 +58,7 @@ impl Block {
 
     /// The next series, in the order of their labels. After a fault there is none to be had: where
     /// the next one begins is known from this one alone.
-    pub fn next_series(&mut self) -> Result<Option<BlockSeries>, BlockFault> {
+    pub fn next_series(&mut self) -> Result<Option<BlockSeries>, BlockError> {
         let Some(entry) = self.walk.next(&mut self.index)? else { return Ok(None) };
         let deleted = self.tombstones.of(entry.reference());
         let mut labels = Vec::with_capacity(entry.labels.len());
@@ -70,17 +70,17 @@ impl Block {
     }
 
     /// Goes past the next series without looking at its labels. `false`: there is none.
-    pub fn skip_series(&mut self) -> Result<bool, BlockFault> {
+    pub fn skip_series(&mut self) -> Result<bool, BlockError> {
         self.walk.skip(&mut self.index)
     }
 
     /// The chunk at a place. A fault is this chunk's alone.
-    pub fn chunk(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockFault> {
+    pub fn chunk(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockError> {
         self.chunks.read(place)
     }
 
     /// The fault of a chunk whose bytes are those that were written, and no samples all the same.
-    pub fn chunk_fault(&self, place: ChunkPlace, error: impl Error + Send + Sync + 'static) -> BlockFault {
-        self.chunks.fault(place, Problem::Samples(error.into()))
+    pub fn chunk_error(&self, place: ChunkPlace, error: impl Error + Send + Sync + 'static) -> BlockError {
+        self.chunks.error_at(place, BlockErrorKind::Samples(error.into()))
     }
 }

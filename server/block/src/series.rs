@@ -1,9 +1,9 @@
 //! The index's series: label sets by symbols, and where their chunks are.
 
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::toc::Toc;
-use crate::window::Window;
+use crate::window::FileWindow;
 
 /// Every series begins at a multiple of this; its reference is its offset divided by it.
 pub const ALIGNMENT: u64 = 16;
@@ -25,7 +25,7 @@ pub struct ChunkPlace {
 
 /// A series as it stands in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct SeriesEntry {
     /// Where in the index it begins.
     pub begins: u64,
     /// Numbers of symbols, of names and values.
@@ -34,7 +34,7 @@ pub struct Entry {
     pub chunks: Vec<ChunkPlace>,
 }
 
-impl Entry {
+impl SeriesEntry {
     /// What tombstones and postings call it.
     pub const fn reference(&self) -> u64 {
         self.begins / ALIGNMENT
@@ -54,21 +54,21 @@ impl SeriesWalk {
     }
 
     /// The next one; `None` at the section's end.
-    pub fn next(&mut self, index: &mut Window) -> Result<Option<Entry>, BlockFault> {
+    pub fn next(&mut self, index: &mut FileWindow) -> Result<Option<SeriesEntry>, BlockError> {
         let Some((begins, len)) = self.step(index)? else { return Ok(None) };
         let path = index.path().to_owned();
         let bytes = index.exactly(begins.content, len + 4, WHAT)?;
         let entry = parse(bytes, begins);
-        entry.map(Some).map_err(|misread| misread.of(&path))
+        entry.map(Some).map_err(|error| error.of(&path))
     }
 
     /// Goes past the next one. `false` at the section's end.
-    pub fn skip(&mut self, index: &mut Window) -> Result<bool, BlockFault> {
+    pub fn skip(&mut self, index: &mut FileWindow) -> Result<bool, BlockError> {
         Ok(self.step(index)?.is_some())
     }
 
     /// Where the next one begins, and its length.
-    pub fn step(&mut self, index: &mut Window) -> Result<Option<(Begins, usize)>, BlockFault> {
+    pub fn step(&mut self, index: &mut FileWindow) -> Result<Option<(Begins, usize)>, BlockError> {
         let entry = self.at.next_multiple_of(ALIGNMENT);
         if entry >= self.end {
             return Ok(None);
@@ -76,7 +76,7 @@ impl SeriesWalk {
         let path = index.path().to_owned();
         let left = usize::try_from(self.end - entry).unwrap_or(usize::MAX);
         let located = locate(index.at_most(entry, VARINT_BYTES_MAX.min(left))?, entry, self.end);
-        let (begins, len) = located.map_err(|misread| misread.of(&path))?;
+        let (begins, len) = located.map_err(|error| error.of(&path))?;
         self.at = begins.content + len as u64 + 4;
         Ok(Some((begins, len)))
     }
@@ -92,20 +92,20 @@ pub struct Begins {
 }
 
 impl Begins {
-    fn check_len(self, len: u64, section_end: u64) -> Result<usize, Misread> {
+    fn check_len(self, len: u64, section_end: u64) -> Result<usize, BlockSectionError> {
         if len > SERIES_BYTES_MAX {
-            let problem = Problem::TooLarge { what: WHAT, bytes: len, bytes_max: SERIES_BYTES_MAX };
-            return Err(Misread::new(self.entry, problem));
+            let problem = BlockErrorKind::TooLarge { what: WHAT, bytes: len, bytes_max: SERIES_BYTES_MAX };
+            return Err(BlockSectionError::new(self.entry, problem));
         }
         if self.content + len + 4 > section_end {
-            return Err(Misread::new(self.entry, Problem::EndsEarly { what: WHAT }));
+            return Err(BlockSectionError::new(self.entry, BlockErrorKind::EndsEarly { what: WHAT }));
         }
         Ok(len as usize)
     }
 }
 
 /// Where the content of a series is that begins at `entry`, whose first bytes are `head`, and its length.
-pub fn locate(head: &[u8], entry: u64, section_end: u64) -> Result<(Begins, usize), Misread> {
+pub fn locate(head: &[u8], entry: u64, section_end: u64) -> Result<(Begins, usize), BlockSectionError> {
     let mut head = Cursor::new(head, entry, WHAT);
     let len = head.uvarint()?;
     let begins = Begins { entry, content: head.offset() };
@@ -113,10 +113,10 @@ pub fn locate(head: &[u8], entry: u64, section_end: u64) -> Result<(Begins, usiz
 }
 
 /// `bytes` are the content and its checksum.
-pub fn parse(bytes: &[u8], begins: Begins) -> Result<Entry, Misread> {
+pub fn parse(bytes: &[u8], begins: Begins) -> Result<SeriesEntry, BlockSectionError> {
     let (content, sum) = bytes.split_at(bytes.len() - 4);
     if sum != crc32c::crc32c(content).to_be_bytes() {
-        return Err(Misread::new(begins.entry, Problem::Checksum { what: WHAT }));
+        return Err(BlockSectionError::new(begins.entry, BlockErrorKind::Checksum { what: WHAT }));
     }
     let mut cursor = Cursor::new(content, begins.content, WHAT);
     // The counts aren't trusted with memory: what they count is read one by one.
@@ -129,13 +129,13 @@ pub fn parse(bytes: &[u8], begins: Begins) -> Result<Entry, Misread> {
         let chunk = read_chunk(&mut cursor, chunks.last())?;
         chunks.push(chunk);
     }
-    Ok(Entry { begins: begins.entry, labels, chunks })
+    Ok(SeriesEntry { begins: begins.entry, labels, chunks })
 }
 
 /// The first is written whole, the others against the one before.
-fn read_chunk(cursor: &mut Cursor, before: Option<&ChunkPlace>) -> Result<ChunkPlace, Misread> {
+fn read_chunk(cursor: &mut Cursor, before: Option<&ChunkPlace>) -> Result<ChunkPlace, BlockSectionError> {
     let begins = cursor.offset();
-    let overflows = |what| move || Misread::new(begins, Problem::Overflows { what });
+    let overflows = |what| move || BlockSectionError::new(begins, BlockErrorKind::Overflows { what });
     let times = overflows("a chunk's time");
     let min_ms = match before {
         None => cursor.varint()?,

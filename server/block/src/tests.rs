@@ -13,7 +13,7 @@ type Samples = Vec<(i64, u64)>;
 
 /// All of a block: each series' labels, the samples of its float chunks but for deleted ones, and how
 /// many other chunks it has.
-fn read_all(dir: &Path) -> Result<Vec<(String, Samples, usize)>, BlockFault> {
+fn read_all(dir: &Path) -> Result<Vec<(String, Samples, usize)>, BlockError> {
     Meta::read(dir)?;
     let mut block = Block::open(dir)?;
     let mut all = Vec::new();
@@ -27,7 +27,7 @@ fn read_all(dir: &Path) -> Result<Vec<(String, Samples, usize)>, BlockFault> {
                 continue;
             };
             let decoded: Result<Vec<_>, ChunkError> = FloatIter::new(encoding, chunk.bytes).collect();
-            let decoded = decoded.map_err(|error| block.chunk_fault(*place, error))?;
+            let decoded = decoded.map_err(|error| block.chunk_error(*place, error))?;
             let kept = decoded
                 .iter()
                 .filter(|sample| !series.deleted.iter().any(|range| range.holds(sample.timestamp_ms)));

@@ -1,8 +1,8 @@
 //! The index's head and its table of contents: where its sections begin.
 
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
-use crate::window::Window;
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
+use crate::window::FileWindow;
 
 pub const MAGIC: u32 = 0xBAAA_D700;
 pub const VERSION: u8 = 2;
@@ -23,21 +23,21 @@ pub struct Toc {
 
 impl Toc {
     /// Reads it from an index of version 2.
-    pub fn read(index: &mut Window) -> Result<Self, BlockFault> {
+    pub fn read(index: &mut FileWindow) -> Result<Self, BlockError> {
         let path = index.path().to_owned();
         let head = index.exactly(0, HEAD_BYTES as usize, "the head")?;
-        check_head(head).map_err(|misread| misread.of(&path))?;
+        check_head(head).map_err(|error| error.of(&path))?;
         let begins = index.file_len().saturating_sub(TOC_BYTES);
         let bytes = index.exactly(begins, TOC_BYTES as usize, "the table of contents")?;
-        parse(bytes, begins).map_err(|misread| misread.of(&path))
+        parse(bytes, begins).map_err(|error| error.of(&path))
     }
 }
 
-pub fn check_head(head: &[u8]) -> Result<(), Misread> {
+pub fn check_head(head: &[u8]) -> Result<(), BlockSectionError> {
     Cursor::new(head, 0, "the head").check_head(MAGIC, VERSION, "an index of version 2")
 }
 
-pub fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {
+pub fn parse(bytes: &[u8], begins: u64) -> Result<Toc, BlockSectionError> {
     let what = "the table of contents";
     let mut cursor = Cursor::new(bytes, begins, what);
     let mut offsets = [0; 6];
@@ -45,14 +45,17 @@ pub fn parse(bytes: &[u8], begins: u64) -> Result<Toc, Misread> {
         *offset = cursor.u64()?;
     }
     if cursor.u32()? != crc32c::crc32c(&bytes[..bytes.len() - 4]) {
-        return Err(Misread::new(begins, Problem::Checksum { what }));
+        return Err(BlockSectionError::new(begins, BlockErrorKind::Checksum { what }));
     }
     let [symbols, series, .., postings_table] = offsets;
     // Whichever section comes next; later versions of Prometheus leave some of them out.
     let series_end = offsets.into_iter().filter(|offset| *offset > series).min().unwrap_or(begins);
-    // Each lies behind the one before.
+    // Each is after the one before.
     if ![HEAD_BYTES, symbols, series, series_end, begins].is_sorted() {
-        return Err(Misread::new(begins, Problem::NotA { what: "a table of an index's sections" }));
+        return Err(BlockSectionError::new(
+            begins,
+            BlockErrorKind::NotA { what: "a table of an index's sections" },
+        ));
     }
     Ok(Toc { symbols, series, series_end, postings_table })
 }

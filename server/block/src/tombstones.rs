@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::whole_file::put_file;
 use crate::write::{put_uvarint, put_varint};
 
@@ -40,17 +40,20 @@ impl DeletedRange {
 pub struct Tombstones(HashMap<u64, Vec<DeletedRange>>);
 
 impl Tombstones {
-    pub fn read(path: &Path) -> Result<Self, BlockFault> {
+    pub fn read(path: &Path) -> Result<Self, BlockError> {
         let read = || match std::fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Misread::new(0, error)),
+            Err(error) => Err(BlockSectionError::new(0, error)),
             Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
                 let bytes = metadata.len();
-                Err(Misread::new(0, Problem::TooLarge { what: WHAT, bytes, bytes_max: FILE_BYTES_MAX }))
+                Err(BlockSectionError::new(
+                    0,
+                    BlockErrorKind::TooLarge { what: WHAT, bytes, bytes_max: FILE_BYTES_MAX },
+                ))
             }
-            Ok(_) => parse(&std::fs::read(path).map_err(|error| Misread::new(0, error))?),
+            Ok(_) => parse(&std::fs::read(path).map_err(|error| BlockSectionError::new(0, error))?),
         };
-        read().map_err(|misread| misread.of(path))
+        read().map_err(|error| error.of(path))
     }
 
     /// What was deleted of a series.
@@ -81,15 +84,15 @@ impl Tombstones {
     }
 
     /// Writes them in place of what the block in `dir` has, durably: whoever opens it finds these or the former ones.
-    pub fn write(&self, dir: &Path) -> Result<(), BlockFault> {
+    pub fn write(&self, dir: &Path) -> Result<(), BlockError> {
         let bytes = self.to_bytes();
         let path = dir.join(FILE);
         if bytes.len() as u64 > FILE_BYTES_MAX {
             let problem =
-                Problem::TooLarge { what: WHAT, bytes: bytes.len() as u64, bytes_max: FILE_BYTES_MAX };
-            return Err(Misread::new(0, problem).of(&path));
+                BlockErrorKind::TooLarge { what: WHAT, bytes: bytes.len() as u64, bytes_max: FILE_BYTES_MAX };
+            return Err(BlockSectionError::new(0, problem).of(&path));
         }
-        put_file(dir, FILE, &bytes).map_err(|error| Misread::new(0, error).of(&path))
+        put_file(dir, FILE, &bytes).map_err(|error| BlockSectionError::new(0, error).of(&path))
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -128,13 +131,14 @@ pub fn tombstones_sum(dir: &Path) -> io::Result<u32> {
     Ok(sum.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
 }
 
-fn parse(bytes: &[u8]) -> Result<Tombstones, Misread> {
+fn parse(bytes: &[u8]) -> Result<Tombstones, BlockSectionError> {
     let mut head = Cursor::new(bytes, 0, WHAT);
     head.check_head(MAGIC, VERSION, "a tombstones file of version 1")?;
     let stones_len = bytes.len().checked_sub(HEAD_BYTES + SUM_BYTES);
-    let stones = head.take(stones_len.ok_or_else(|| head.misread(Problem::EndsEarly { what: WHAT }))?)?;
+    let stones =
+        head.take(stones_len.ok_or_else(|| head.error(BlockErrorKind::EndsEarly { what: WHAT }))?)?;
     if head.u32()? != crc32c::crc32c(stones) {
-        return Err(Misread::new(0, Problem::Checksum { what: WHAT }));
+        return Err(BlockSectionError::new(0, BlockErrorKind::Checksum { what: WHAT }));
     }
     let mut cursor = Cursor::new(stones, HEAD_BYTES as u64, WHAT);
     let mut tombstones = Tombstones::default();

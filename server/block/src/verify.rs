@@ -1,23 +1,23 @@
 //! Whether a block is what it says: every checksum but those of postings, which reading doesn't need; every sample; and
-//! what they must be to each other. A damage is told where it is found, and reading goes on as far as it can.
+//! what they must be to each other. Damage is reported where it is found, and reading goes on as far as it can.
 
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::chunks::Contents;
-use crate::cut::{CutError, Samples, SourceChunk};
-use crate::fault::BlockFault;
+use crate::cut::{ChunkSamples, CutError, SourceChunk};
+use crate::error::BlockError;
 use crate::meta::{Meta, Stats};
 use crate::reader::{Block, BlockSeries};
 use crate::series::ChunkPlace;
 
 /// What is wrong with a block.
 #[derive(Debug, thiserror::Error)]
-pub enum Damage {
+pub enum VerifyError {
     /// A file can't be read, or isn't what was written.
     #[error(transparent)]
-    File(#[from] BlockFault),
+    File(#[from] BlockError),
     /// A series isn't as its index has to have it.
     #[error("series {number} {labels}: {what}")]
     Series {
@@ -28,12 +28,12 @@ pub enum Damage {
         /// What is wrong.
         what: &'static str,
     },
-    /// `meta.json` tells another number.
-    #[error("meta.json tells {told} {what}, and there are {found}")]
+    /// `meta.json` says another number.
+    #[error("meta.json says {told} {what}, but there are {found}")]
     Stats {
         /// Of what.
         what: &'static str,
-        /// As it tells.
+        /// As it says.
         told: u64,
         /// Those that were read.
         found: u64,
@@ -49,8 +49,8 @@ pub struct Verified {
     pub chunks_not_decoded: u64,
 }
 
-/// Reads all of the block in `dir`, and tells each damage.
-pub fn verify(dir: &Path, tell: impl FnMut(Damage)) -> Verified {
+/// Reads all of the block in `dir`, and reports each damage.
+pub fn verify(dir: &Path, tell: impl FnMut(VerifyError)) -> Verified {
     let mut verifying = Verifying { tell, verified: Verified::default(), damages: 0, meta: None };
     verifying.meta = Meta::read(dir).map_err(|fault| verifying.found(fault)).ok();
     match Block::open(dir) {
@@ -67,8 +67,8 @@ struct Verifying<F> {
     meta: Option<Meta>,
 }
 
-impl<F: FnMut(Damage)> Verifying<F> {
-    fn found(&mut self, damage: impl Into<Damage>) {
+impl<F: FnMut(VerifyError)> Verifying<F> {
+    fn found(&mut self, damage: impl Into<VerifyError>) {
         self.damages += 1;
         (self.tell)(damage.into());
     }
@@ -82,7 +82,7 @@ impl<F: FnMut(Damage)> Verifying<F> {
                     last = Some(series.labels);
                 }
                 Ok(None) => break,
-                // Where the next one begins isn't known: what is missing is told already.
+                // Where the next one begins isn't known: what is missing is reported already.
                 Err(fault) => return self.found(fault),
             }
         }
@@ -101,7 +101,7 @@ impl<F: FnMut(Damage)> Verifying<F> {
 
     fn compare(&mut self, what: &'static str, told: u64, found: u64) {
         if told != found {
-            self.found(Damage::Stats { what, told, found });
+            self.found(VerifyError::Stats { what, told, found });
         }
     }
 
@@ -109,7 +109,7 @@ impl<F: FnMut(Damage)> Verifying<F> {
         self.verified.stats.num_series += 1;
         let number = self.verified.stats.num_series;
         let mut wrong = |what| {
-            let damage = Damage::Series { number, labels: shown(&series.labels), what };
+            let damage = VerifyError::Series { number, labels: shown(&series.labels), what };
             self.damages += 1;
             (self.tell)(damage);
         };
@@ -124,7 +124,7 @@ impl<F: FnMut(Damage)> Verifying<F> {
         }
         let within = self.meta.as_ref().map_or(i64::MIN..i64::MAX, |meta| meta.min_ms..meta.end_ms);
         if series.chunks.iter().any(|chunk| chunk.min_ms < within.start || chunk.max_ms >= within.end) {
-            wrong("it has samples outside of the times that meta.json tells");
+            wrong("it has samples outside of the times that meta.json says");
         }
         for place in &series.chunks {
             self.verified.stats.num_chunks += 1;
@@ -143,19 +143,19 @@ impl<F: FnMut(Damage)> Verifying<F> {
 }
 
 /// What a chunk's samples are and how many; `None`: they aren't decoded here.
-fn samples_of(block: &mut Block, place: ChunkPlace) -> Result<Option<(Contents, u64)>, BlockFault> {
+fn samples_of(block: &mut Block, place: ChunkPlace) -> Result<Option<(Contents, u64)>, BlockError> {
     let ChunkPlace { min_ms, max_ms, .. } = place;
     let chunk = block.chunk(place)?;
     let Some(contents) = chunk.contents else { return Ok(None) };
     match read_samples(&SourceChunk { contents, min_ms, max_ms, bytes: chunk.bytes }) {
         Ok(samples) => Ok(Some((contents, samples))),
-        Err(wrong) => Err(block.chunk_fault(place, wrong)),
+        Err(wrong) => Err(block.chunk_error(place, wrong)),
     }
 }
 
 /// Samples that can't be read, or are others than the index says.
 #[derive(Debug, thiserror::Error)]
-pub enum WrongSamples {
+pub enum SamplesError {
     /// They can't be decoded.
     #[error(transparent)]
     Decoding(#[from] CutError<Infallible>),
@@ -168,18 +168,18 @@ pub enum WrongSamples {
 }
 
 /// Reads a chunk's samples, and counts them.
-pub fn read_samples(chunk: &SourceChunk<'_>) -> Result<u64, WrongSamples> {
-    let mut samples = Samples::new(chunk);
+pub fn read_samples(chunk: &SourceChunk<'_>) -> Result<u64, SamplesError> {
+    let mut samples = ChunkSamples::new(chunk);
     let (mut count, mut times) = (0, None::<(i64, i64)>);
     while samples.step()? {
         let (first_ms, last_ms) = times.unwrap_or((samples.at_ms, i64::MIN));
         if count > 0 && samples.at_ms <= last_ms {
-            return Err(WrongSamples::Order);
+            return Err(SamplesError::Order);
         }
         times = Some((first_ms, samples.at_ms));
         count += 1;
     }
-    if times == Some((chunk.min_ms, chunk.max_ms)) { Ok(count) } else { Err(WrongSamples::Times) }
+    if times == Some((chunk.min_ms, chunk.max_ms)) { Ok(count) } else { Err(SamplesError::Times) }
 }
 
 fn shown(labels: &[(Arc<str>, Arc<str>)]) -> String {

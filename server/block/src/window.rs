@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 
 /// A file, and the piece of it that is in memory.
 #[derive(Debug)]
-pub struct Window {
+pub struct FileWindow {
     path: PathBuf,
     file: File,
     file_len: u64,
@@ -17,9 +17,9 @@ pub struct Window {
     bytes: Vec<u8>,
 }
 
-impl Window {
+impl FileWindow {
     /// Opens a file. At least `read_ahead` bytes are read at a time.
-    pub fn open(path: &Path, read_ahead: usize) -> Result<Self, BlockFault> {
+    pub fn open(path: &Path, read_ahead: usize) -> Result<Self, BlockError> {
         let (file, file_len) = open_with_len(path)?;
         Ok(Self { path: path.to_owned(), file, file_len, read_ahead, begins: 0, bytes: Vec::new() })
     }
@@ -34,9 +34,9 @@ impl Window {
         self.file_len
     }
 
-    /// Exactly these bytes; `what` they are is told where the file ends before they do.
-    pub fn exactly(&mut self, offset: u64, len: usize, what: &'static str) -> Result<&[u8], BlockFault> {
-        let ends_early = Misread::new(offset, Problem::EndsEarly { what });
+    /// Exactly these bytes; `what` they are is said where the file ends before they do.
+    pub fn exactly(&mut self, offset: u64, len: usize, what: &'static str) -> Result<&[u8], BlockError> {
+        let ends_early = BlockSectionError::new(offset, BlockErrorKind::EndsEarly { what });
         if offset.checked_add(len as u64).is_none_or(|end| end > self.file_len) {
             return Err(ends_early.of(&self.path));
         }
@@ -44,7 +44,7 @@ impl Window {
     }
 
     /// These bytes, fewer where the file ends.
-    pub fn at_most(&mut self, offset: u64, len: usize) -> Result<&[u8], BlockFault> {
+    pub fn at_most(&mut self, offset: u64, len: usize) -> Result<&[u8], BlockError> {
         let left = self.file_len.saturating_sub(offset);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(len);
         if !self.holds(offset, len) {
@@ -59,7 +59,7 @@ impl Window {
         self.begins <= offset && offset.checked_add(len as u64).is_some_and(|wanted| wanted <= end)
     }
 
-    fn fill(&mut self, offset: u64, len: usize) -> Result<(), BlockFault> {
+    fn fill(&mut self, offset: u64, len: usize) -> Result<(), BlockError> {
         let left = self.file_len.saturating_sub(offset);
         let ahead = usize::try_from(left).unwrap_or(usize::MAX).min(self.read_ahead.max(len));
         self.begins = offset;
@@ -68,12 +68,12 @@ impl Window {
         filled.map_err(|error| {
             // Half-read bytes are none.
             self.bytes.clear();
-            Misread::new(offset, error).of(&self.path)
+            BlockSectionError::new(offset, error).of(&self.path)
         })
     }
 
     /// Checks the checksum over a stretch of the file, piece by piece.
-    pub fn check(&mut self, from: u64, to: u64, sum: u32, what: &'static str) -> Result<(), BlockFault> {
+    pub fn check(&mut self, from: u64, to: u64, sum: u32, what: &'static str) -> Result<(), BlockError> {
         let (mut at, mut actual) = (from, 0);
         while at < to {
             let len = usize::try_from(to - at).unwrap_or(usize::MAX).min(self.read_ahead);
@@ -83,17 +83,17 @@ impl Window {
         if actual == sum {
             return Ok(());
         }
-        Err(Misread::new(from, Problem::Checksum { what }).of(&self.path))
+        Err(BlockSectionError::new(from, BlockErrorKind::Checksum { what }).of(&self.path))
     }
 }
 
 /// A file, and how long it is.
-pub(crate) fn open_with_len(path: &Path) -> Result<(File, u64), BlockFault> {
+pub(crate) fn open_with_len(path: &Path) -> Result<(File, u64), BlockError> {
     let open = || {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         Ok((file, len))
     };
     let opened: std::io::Result<_> = open();
-    opened.map_err(|error| Misread::new(0, error).of(path))
+    opened.map_err(|error| BlockSectionError::new(0, error).of(path))
 }

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use libfuzzer_sys::fuzz_target;
-use silverback_block::{Block, BlockCache, BlockFault, OpenBlock};
+use silverback_block::{Block, BlockCache, BlockError, OpenBlock};
 
-/// Where the files lie: in memory.
+/// Where the files are: in memory.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -51,7 +51,7 @@ fuzz_target!(|input: &[u8]| {
     });
 });
 
-fn read_all(dir: &std::path::Path) -> Result<(), BlockFault> {
+fn read_all(dir: &std::path::Path) -> Result<(), BlockError> {
     let block = OpenBlock::open(dir, &BlockCache::new(1 << 16))?;
     let (mut names, mut places) = (Vec::new(), Vec::new());
     block.label_names(|name| names.push(name.to_owned()))?;
@@ -86,7 +86,7 @@ fn read_all(dir: &std::path::Path) -> Result<(), BlockFault> {
     Ok(())
 }
 
-fn read_in_order(dir: &std::path::Path) -> Result<(), BlockFault> {
+fn read_in_order(dir: &std::path::Path) -> Result<(), BlockError> {
     let mut block = Block::open(dir)?;
     while let Some(series) = block.next_series()? {
         for place in series.chunks {

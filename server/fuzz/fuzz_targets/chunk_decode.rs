@@ -43,7 +43,7 @@ fn check_xor(chunk: &[u8], samples: Result<Vec<Sample>, ChunkError>) {
     }
 }
 
-/// Twice the same chunk: what overlaps is encoded anew. A sample that isn't newer than one before it is left out.
+/// Twice the same chunk: what overlaps is encoded again. A sample that isn't newer than one before it is left out.
 fn check_cut(encoding: FloatEncoding, chunk: &[u8], samples: &[Sample]) {
     let times = || samples.iter().map(|sample| sample.timestamp_ms);
     let (Some(min_ms), Some(max_ms)) = (times().min(), times().max()) else { return };
@@ -56,7 +56,7 @@ fn check_cut(encoding: FloatEncoding, chunk: &[u8], samples: &[Sample]) {
         }
     }
     let source = SourceChunk { contents: Contents::Floats(encoding), min_ms, max_ms, bytes: chunk };
-    // A sample of an XOR2 chunk is of 219 bits at the most, and only their number is bounded.
+    // A sample of an XOR2 chunk is of 219 bits at most, and only their number is bounded.
     for (wanted, bytes_max) in [(FloatEncoding::Xor2, 28 * CHUNK_SAMPLES), (FloatEncoding::Xor, CHUNK_BYTES_MAX)] {
         let mut found = Vec::new();
         let put = |cut: CutChunk<'_>| -> Result<(), ()> {

@@ -7,8 +7,8 @@ mod batch;
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use silverback::api::grpc::ingest::{DefinitionFault, RouteState, StreamSeries};
-use silverback::api::ingest::remote_write::wire::Reader;
+use silverback::api::grpc::ingest::{DefinitionError, RouteState, StreamSeries};
+use silverback::api::ingest::remote_write::wire::WireReader;
 use silverback::routing::ByteBudget;
 use silverback_model::SeriesIdHasher;
 use silverback_proto::v1;
@@ -23,7 +23,7 @@ fn check_definition(bytes: &[u8]) {
     let expected = v1::SeriesDefinition::decode(bytes);
     let mut series = StreamSeries::new(ByteBudget::new(1 << 26).begin());
     let mut block = DefinitionBlock::default();
-    let defined = series.define(Reader::new(bytes, 0), &mut block, &SeriesIdHasher::new(1, "tenant"));
+    let defined = series.define(WireReader::new(bytes, 0), &mut block, &SeriesIdHasher::new(1, "tenant"));
     match (defined, expected) {
         (Ok(refused), Ok(definition)) => {
             series.add(block);
@@ -39,13 +39,13 @@ fn check_definition(bytes: &[u8]) {
                 assert_eq!(labels, expect);
             }
         }
-        // A label that isn't UTF-8 costs its series, and not the stream; of a name or a value that stands
+        // A label that isn't UTF-8 costs its series, and not the stream; of a name or a value that is
         // twice the last counts, and the first isn't looked at.
         (Ok(refused), Err(error)) => {
             let is_text = error.to_string().contains("not UTF-8");
             assert!(refused.is_some() || is_text, "prost refuses it: {error}");
         }
-        (Err(DefinitionFault::RefTooHigh(_) | DefinitionFault::Malformed(_)), _) => {}
+        (Err(DefinitionError::RefTooHigh(_) | DefinitionError::Malformed(_)), _) => {}
         (Err(fault), _) => panic!("a first definition is refused: {fault}"),
     }
 }

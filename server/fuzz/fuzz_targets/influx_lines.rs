@@ -1,4 +1,4 @@
-//! InfluxDB's line protocol, any bytes: what is taken of them, written anew by an encoder of its own, is read again as
+//! InfluxDB's line protocol, any bytes: what is taken of them, rewritten by an encoder of its own, is read again as
 //! the same.
 #![no_main]
 

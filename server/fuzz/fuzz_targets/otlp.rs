@@ -6,7 +6,7 @@ use futures::executor::block_on;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use silverback::api::ingest::otlp::{Modes, NO_POINT, Translation, translate};
-use silverback::api::ingest::remote_write::{MalformedCause, Rejection, SeriesSink};
+use silverback::api::ingest::remote_write::{MalformedErrorKind, WriteRejected, SeriesSink};
 use silverback::config::{OtlpDelta, OtlpHistograms};
 use silverback_model::{Sample, SeriesId, SeriesIdHasher};
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -64,9 +64,9 @@ fn check(bytes: &[u8], modes: Modes) {
             check_series(&hasher, &series, translation);
         }
         (Ok(translation), Err(_)) => check_series(&hasher, &series, translation),
-        (Err(Rejection::Malformed(error)), expected) => {
+        (Err(WriteRejected::Malformed(error)), expected) => {
             assert!(error.offset <= bytes.len());
-            let is_ours = matches!(error.cause, MalformedCause::Group | MalformedCause::LabelsTooLarge);
+            let is_ours = matches!(error.cause, MalformedErrorKind::Group | MalformedErrorKind::LabelsTooLarge);
             assert!(is_ours || expected.is_err(), "{error}");
         }
         (Err(other), _) => panic!("{other}"),

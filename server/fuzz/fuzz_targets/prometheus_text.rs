@@ -1,4 +1,4 @@
-//! Lines in Prometheus' text format, any bytes: what is taken of them, written anew by an encoder of its own, is read
+//! Lines in Prometheus' text format, any bytes: what is taken of them, rewritten by an encoder of its own, is read
 //! again as the same.
 #![no_main]
 

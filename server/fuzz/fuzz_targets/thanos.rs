@@ -12,7 +12,7 @@ mod thanos_sink;
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use silverback::api::ingest::remote_write::{MalformedCause, Rejection};
+use silverback::api::ingest::remote_write::{MalformedErrorKind, WriteRejected};
 use silverback_proto::thanos::WriteRequest;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -22,14 +22,14 @@ fuzz_target!(|bytes: &[u8]| {
             let expected = oracle::outcome_thanos(&expected, thanos_sink::OWN);
             assert_eq!(Some(oracle::Outcome::of_decoder(series, &tally)), expected);
         }
-        (Err(Rejection::OtherTenant { .. }), Ok(expected)) => {
+        (Err(WriteRejected::OtherTenant { .. }), Ok(expected)) => {
             assert_eq!(oracle::outcome_thanos(&expected, thanos_sink::OWN), None);
         }
-        (Err(Rejection::Malformed(error)), expected) => {
+        (Err(WriteRejected::Malformed(error)), expected) => {
             assert!(error.offset <= bytes.len());
             match error.cause {
-                MalformedCause::Group => {}
-                MalformedCause::NoKnownField => {
+                MalformedErrorKind::Group => {}
+                MalformedErrorKind::NoKnownField => {
                     let read = expected.ok().and_then(|read| oracle::outcome_thanos(&read, thanos_sink::OWN));
                     assert!(read.is_none_or(|read| read == oracle::Outcome::default()));
                 }
@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         // Prost refuses text that isn't UTF-8, and what we don't look into.
-        (Ok(_) | Err(Rejection::OtherTenant { .. }), Err(_)) => {}
+        (Ok(_) | Err(WriteRejected::OtherTenant { .. }), Err(_)) => {}
         (Err(other), _) => panic!("{other}"),
     }
 });

@@ -29,7 +29,7 @@ struct Waiting {
 }
 
 impl Arrivals {
-    /// One more has come. Tells how many have, and wakes those for whom that is enough.
+    /// One more has come. Returns how many have, and wakes those for whom that is enough.
     pub fn arrive(&self) -> usize {
         let (count, wakers) = {
             let mut waiting = self.0.waiting();

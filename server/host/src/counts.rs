@@ -40,7 +40,7 @@ counters! {
         tls_handshakes_evicted: u64 => Counter "silverback_tls_handshakes_evicted_total",
         /// HTTP requests.
         requests: u64 => Counter "silverback_http_requests_total",
-        /// HTTP requests under way.
+        /// HTTP requests in flight.
         requests_in_flight: u64 => Gauge "silverback_http_requests_in_flight",
         /// Requests that panicked and were answered 500.
         request_panics: u64 => Counter "silverback_request_panics_total",

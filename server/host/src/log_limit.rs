@@ -15,8 +15,8 @@ pub struct RateLimit {
 
 /// What to do with one more of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Tell it, and that so many like it were suppressed since the last one told.
+pub enum LogVerdict {
+    /// Log it, and that so many like it were suppressed since the last one logged.
     Tell {
         /// How many.
         suppressed: u64,
@@ -34,7 +34,7 @@ impl RateLimit {
     }
 
     /// Decides about one that happens at `now`.
-    pub fn decide(&mut self, now: Instant) -> Verdict {
+    pub fn decide(&mut self, now: Instant) -> LogVerdict {
         let minute_runs = self.minute_began.is_some_and(|began| now.duration_since(began) < Self::MINUTE);
         if !minute_runs {
             self.minute_began = Some(now);
@@ -42,21 +42,21 @@ impl RateLimit {
         }
         if self.passed == self.per_minute {
             self.suppressed += 1;
-            return Verdict::Suppress;
+            return LogVerdict::Suppress;
         }
         self.passed += 1;
-        Verdict::Tell { suppressed: std::mem::take(&mut self.suppressed) }
+        LogVerdict::Tell { suppressed: std::mem::take(&mut self.suppressed) }
     }
 }
 
 /// `tracing::warn!`, at most ten times a minute for each place in the code and each thread. The
-/// first one told after a silence says how many were suppressed.
+/// first one logged after a silence says how many were suppressed.
 #[macro_export]
 macro_rules! warn_limited {
     ($($event:tt)+) => { $crate::limited!(warn, $($event)+) };
 }
 
-/// The same for what is no warning.
+/// The same for what isn't a warning.
 #[macro_export]
 macro_rules! info_limited {
     ($($event:tt)+) => { $crate::limited!(info, $($event)+) };
@@ -72,13 +72,13 @@ macro_rules! limited {
                 const { std::cell::RefCell::new($crate::log_limit::RateLimit::new(10)) };
         }
         match LIMIT.with_borrow_mut(|limit| limit.decide(std::time::Instant::now())) {
-            $crate::log_limit::Verdict::Tell { suppressed } => {
+            $crate::log_limit::LogVerdict::Tell { suppressed } => {
                 if suppressed > 0 {
                     tracing::$level!("suppressed {suppressed} like this:");
                 }
                 tracing::$level!($($event)+);
             }
-            $crate::log_limit::Verdict::Suppress => {}
+            $crate::log_limit::LogVerdict::Suppress => {}
         }
     }};
 }
@@ -87,7 +87,7 @@ macro_rules! limited {
 mod tests {
     use super::*;
 
-    fn check_verdicts(per_minute: u32, steps: &[(u64, Verdict)]) {
+    fn check_verdicts(per_minute: u32, steps: &[(u64, LogVerdict)]) {
         let (mut limit, start) = (RateLimit::new(per_minute), Instant::now());
         for (i, (at_s, expect)) in steps.iter().enumerate() {
             assert_eq!(limit.decide(start + Duration::from_secs(*at_s)), *expect, "step {i}");
@@ -96,17 +96,17 @@ mod tests {
 
     #[test]
     fn more_than_the_limit_in_a_minute_is_suppressed_and_then_counted() {
-        let tell = |suppressed| Verdict::Tell { suppressed };
+        let tell = |suppressed| LogVerdict::Tell { suppressed };
         check_verdicts(
             2,
             &[
                 (0, tell(0)),
                 (1, tell(0)),
-                (2, Verdict::Suppress),
-                (59, Verdict::Suppress),
+                (2, LogVerdict::Suppress),
+                (59, LogVerdict::Suppress),
                 (60, tell(2)),
                 (61, tell(0)),
-                (62, Verdict::Suppress),
+                (62, LogVerdict::Suppress),
                 (500, tell(1)),
             ],
         );

@@ -35,7 +35,7 @@ pub fn read_named(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file, and refuses what is no regular one.
+/// Opens a file, and refuses what isn't a regular one.
 pub fn open_named(path: &Path) -> io::Result<File> {
     if OWN_DESCRIPTORS.iter().any(|own| path.as_os_str().as_encoded_bytes().starts_with(own.as_bytes())) {
         return File::open(path);

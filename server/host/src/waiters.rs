@@ -42,7 +42,7 @@ impl KeptWaker {
     }
 }
 
-/// Those who wait for one thing that is told to all of them.
+/// Those who wait for one thing that is announced to all of them.
 #[derive(Debug, Default)]
 pub struct Waiters {
     next_key: Cell<u64>,

@@ -4,18 +4,18 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tells the time of day. Monotonic time is the runtime's.
+/// The time of day. Monotonic time is the runtime's.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
     /// The machine's.
     #[default]
     System,
-    /// One that stands where it is put, in ms since the Unix epoch.
+    /// One that stays where it is put, in ms since the Unix epoch.
     Settable(Rc<Cell<i64>>),
 }
 
 impl Clock {
-    /// Milliseconds since the Unix epoch; negative on a machine whose clock stands before it.
+    /// Milliseconds since the Unix epoch; negative on a machine whose clock is before it.
     pub fn now_ms(&self) -> i64 {
         match self {
             Self::System => system_ms(),

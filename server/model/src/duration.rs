@@ -13,7 +13,7 @@ pub const UNITS_MS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// In which order the units of one duration may stand.
+/// In which order the units of one duration may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnitOrder {
     /// Any, and more than once each.

@@ -5,7 +5,7 @@
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// Cells lie where a node's first start dealt them out.
+    /// Cells are where a node's first start dealt them out.
     pub const FIRST: Self = Self(1);
     /// Beyond all that will ever be.
     pub const NEVER: Self = Self(u64::MAX);

@@ -33,14 +33,14 @@ named! {
     /// Why an exemplar isn't kept.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(u8)]
-    pub enum ExemplarRefused {
+    pub enum ExemplarRejected {
         /// It can't be read.
         Malformed = "malformed",
-        /// A label has no name, is no UTF-8, stands twice, or refers to no symbol.
+        /// A label has no name, is no UTF-8, occurs twice, or refers to no symbol.
         BadLabels = "bad_labels",
         /// Its labels have more characters than OpenMetrics allows.
         LabelsTooLong = "labels_too_long",
-        /// Its request has more of them than are taken in.
+        /// Its request has more of them than are accepted.
         TooMany = "too_many",
         /// Its series isn't known: none of its samples are stored.
         UnknownSeries = "unknown_series",
@@ -57,7 +57,7 @@ named! {
 
 counted! {
     /// Exemplars that were not kept, by reason.
-    pub struct ExemplarRefusals by ExemplarRefused;
+    pub struct ExemplarRejectedCounts by ExemplarRejected;
 }
 
 /// A label set as it is collected, on the stack: more labels than characters are never good.
@@ -76,32 +76,32 @@ impl Default for ExemplarLabels<'_> {
 
 impl<'a> ExemplarLabels<'a> {
     /// Adds a label. An error: no more of them help.
-    pub fn push(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), ExemplarRefused> {
+    pub fn push(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), ExemplarRejected> {
         if name.is_empty() {
-            return Err(ExemplarRefused::BadLabels);
+            return Err(ExemplarRejected::BadLabels);
         }
         for text in [name, value] {
-            // A character has four bytes at the most: what is longer isn't looked through.
+            // A character has four bytes at most: what is longer isn't looked through.
             if text.len() > 4 * EXEMPLAR_LABEL_CHARS_MAX {
-                return Err(ExemplarRefused::LabelsTooLong);
+                return Err(ExemplarRejected::LabelsTooLong);
             }
-            self.chars += str::from_utf8(text).map_err(|_| ExemplarRefused::BadLabels)?.chars().count();
+            self.chars += str::from_utf8(text).map_err(|_| ExemplarRejected::BadLabels)?.chars().count();
         }
         if self.chars > EXEMPLAR_LABEL_CHARS_MAX {
-            return Err(ExemplarRefused::LabelsTooLong);
+            return Err(ExemplarRejected::LabelsTooLong);
         }
-        // Each has a character at the least, so there is a place for it.
+        // Each has a character at least, so there is a place for it.
         self.pairs[self.count] = (name, value);
         self.count += 1;
         Ok(())
     }
 
     /// Writes them to the end of `out` in canonical form.
-    pub fn put_canonical(&mut self, out: &mut Vec<u8>) -> Result<(), ExemplarRefused> {
+    pub fn put_canonical(&mut self, out: &mut Vec<u8>) -> Result<(), ExemplarRejected> {
         let pairs = &mut self.pairs[..self.count];
         pairs.sort_unstable();
         if pairs.windows(2).any(|two| two[0].0 == two[1].0) {
-            return Err(ExemplarRefused::BadLabels);
+            return Err(ExemplarRejected::BadLabels);
         }
         pairs.iter().for_each(|(name, value)| encode_label(out, name, value));
         Ok(())
@@ -112,7 +112,7 @@ impl<'a> ExemplarLabels<'a> {
 mod tests {
     use super::*;
 
-    fn canonical(pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, ExemplarRefused> {
+    fn canonical(pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, ExemplarRejected> {
         let mut labels = ExemplarLabels::default();
         for (name, value) in pairs {
             labels.push(name.as_bytes(), value.as_bytes())?;
@@ -123,7 +123,7 @@ mod tests {
         Ok(LabelBlock(&out).iter().map(|(name, value)| (text(name), text(value))).collect())
     }
 
-    fn check_refused(pairs: &[(&str, &str)], reason: ExemplarRefused) {
+    fn check_refused(pairs: &[(&str, &str)], reason: ExemplarRejected) {
         assert_eq!(canonical(pairs), Err(reason), "{pairs:?}");
     }
 
@@ -139,20 +139,20 @@ mod tests {
     fn names_and_values_have_128_characters_at_the_most() {
         let fits = "é".repeat(EXEMPLAR_LABEL_CHARS_MAX - 1);
         assert!(canonical(&[("a", &fits)]).is_ok());
-        check_refused(&[("a", &format!("{fits}x"))], ExemplarRefused::LabelsTooLong);
-        check_refused(&[("a", &"x".repeat(1 << 20))], ExemplarRefused::LabelsTooLong);
+        check_refused(&[("a", &format!("{fits}x"))], ExemplarRejected::LabelsTooLong);
+        check_refused(&[("a", &"x".repeat(1 << 20))], ExemplarRejected::LabelsTooLong);
         let many: Vec<String> = (0..130).map(|i| char::from_u32(0x100 + i).unwrap().to_string()).collect();
         let many: Vec<_> = many.iter().map(|name| (&**name, "")).collect();
         assert!(canonical(&many[..128]).is_ok());
-        check_refused(&many, ExemplarRefused::LabelsTooLong);
+        check_refused(&many, ExemplarRejected::LabelsTooLong);
     }
 
     #[test]
     fn labels_that_are_none_are_refused() {
-        check_refused(&[("", "x")], ExemplarRefused::BadLabels);
-        check_refused(&[("a", "1"), ("b", "2"), ("a", "3")], ExemplarRefused::BadLabels);
+        check_refused(&[("", "x")], ExemplarRejected::BadLabels);
+        check_refused(&[("a", "1"), ("b", "2"), ("a", "3")], ExemplarRejected::BadLabels);
         let mut labels = ExemplarLabels::default();
-        assert_eq!(labels.push(b"a", b"\xff"), Err(ExemplarRefused::BadLabels));
+        assert_eq!(labels.push(b"a", b"\xff"), Err(ExemplarRejected::BadLabels));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The canonical form is remote write 1's own: for each label the field `0x0a`, its length, and in
 //! it `0x0a` name `0x12` value, lengths as minimal varints, names ascending and unique, no label
 //! with an empty value. A well-behaved sender's bytes are canonical as they arrive, so they are
-//! hashed where they lie.
+//! hashed where they are.
 
 use std::cmp::Ordering;
 use std::fmt;

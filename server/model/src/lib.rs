@@ -31,11 +31,11 @@ pub mod utc;
 pub mod varint;
 
 pub use epoch::Epoch;
-pub use exemplar::{Exemplar, ExemplarLabels, ExemplarRefusals, ExemplarRefused};
+pub use exemplar::{Exemplar, ExemplarLabels, ExemplarRejected, ExemplarRejectedCounts};
 pub use label::{LabelBlock, Labels, encode_label};
 #[cfg(feature = "re2")]
 pub use matcher::{Matcher, Searching};
-pub use metadata::{Metadata, MetadataRefusals, MetadataRefused, MetricType};
+pub use metadata::{Metadata, MetadataRejected, MetadataRejectedCounts, MetricType};
 pub use refusal::{RefusedCounts, RefusedReason};
 pub use sample::{STALE_NAN_BITS, Sample};
 pub use selector::{MatchOp, UncompiledMatcher};

@@ -1,6 +1,6 @@
 //! Every bound of the node in one place, related to each other at compile time.
 //!
-//! What an operator may change stands in the node's configuration; its defaults stand here.
+//! What an operator may change is in the node's configuration; its defaults are here.
 mod beside;
 pub mod memory;
 #[cfg(test)]
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use crate::Sample;
 
-pub use memory::{GivingWay, LimitTooSmall, MemoryPlan, QueryMemoryTooLarge};
+pub use memory::{GivingWay, MemoryLimitError, MemoryPlan, QueryMemoryError};
 
 /// Cells of a node: a fixed fraction each of the series-id space, for the life of a data directory.
 pub const CELL_COUNT: usize = 1024;
 const _: () = assert!(CELL_COUNT.is_power_of_two() && CELL_COUNT <= 1 << 16);
 
-/// Shards (pinned cores) at the most.
+/// Shards (pinned cores) at most.
 pub const SHARDS_MAX: usize = 128;
 const _: () = assert!(SHARDS_MAX <= CELL_COUNT);
 
@@ -70,7 +70,7 @@ pub const CREDENTIAL_BYTES_MAX: usize = 4 << 10;
 pub const KNOWN_CREDENTIALS_MAX: usize = 1024;
 /// Passwords of the whole node that wait to be checked.
 pub const CREDENTIAL_CHECKS_MAX: usize = 64;
-// An executor's fixed part has room for all this: a digest stands in a map and in a line, and of what waits each core
+// An executor's fixed part has room for all this: a digest is in a map and in a line, and of what waits each core
 // has the words once more.
 const _: () =
     assert!(2 * KNOWN_CREDENTIALS_MAX * 200 + 2 * CREDENTIAL_CHECKS_MAX * CREDENTIAL_BYTES_MAX <= 1 << 20);
@@ -87,16 +87,16 @@ pub const LABEL_VALUE_BYTES_MAX: usize = 8192;
 /// Samples of one write request. In a body a sample may take two bytes, in a part it takes sixteen, and as many more
 /// with a start timestamp.
 pub const REQUEST_SAMPLES_MAX: u64 = 1 << 20;
-/// A request's parts in bytes: 16 of a sample and of its start timestamp, 32 of a series, which has a sample at the least.
+/// A request's parts in bytes: 16 of a sample and of its start timestamp, 32 of a series, which has a sample at least.
 pub(crate) const PART_BYTES_MAX: usize = REQUEST_SAMPLES_MAX as usize * (16 + 16 + 32);
 
 /// Characters that an exemplar's labels have, names and values together, as OpenMetrics has it.
 pub const EXEMPLAR_LABEL_CHARS_MAX: usize = 128;
 /// Exemplars of one write request: each takes 48 bytes in a part, and its labels written out. Further ones aren't kept.
 pub const REQUEST_EXEMPLARS_MAX: u64 = 16 << 10;
-/// Exemplars of the node, unless it is told otherwise (Prometheus: as many).
+/// Exemplars of the node, by default (Prometheus: as many).
 pub const EXEMPLARS_DEFAULT: usize = 100_000;
-/// A shard's exemplars take this fraction of its budget at the most, however many may be kept.
+/// A shard's exemplars take this fraction of its budget at most, however many may be kept.
 pub const EXEMPLAR_SHARE: usize = 16;
 /// Exemplars of one series: beyond this its own oldest make room, so that they go with it at one go.
 pub const SERIES_EXEMPLARS_MAX: u32 = 512;
@@ -105,13 +105,13 @@ pub const SERIES_EXEMPLARS_MAX: u32 = 512;
 pub const METADATA_NAME_BYTES_MAX: usize = LABEL_NAME_BYTES_MAX;
 /// A metric's help and unit, together, in bytes.
 pub const METADATA_TEXT_BYTES_MAX: usize = 4096;
-/// Bytes of metadata of one write request that its core hands on: what it knows isn't handed on again.
+/// Bytes of metadata of one write request that its core passes on: what it knows isn't passed on again.
 pub const REQUEST_METADATA_BYTES_MAX: usize = 4 << 20;
 /// Metrics of which a shard keeps metadata.
 pub const METADATA_METRICS_MAX: usize = 100_000;
 /// Different metadata of one metric: its senders may not agree.
 pub const METADATA_PER_METRIC_MAX: usize = 8;
-/// A shard's metadata takes this fraction of its budget at the most.
+/// A shard's metadata takes this fraction of its budget at most.
 pub const METADATA_SHARE: usize = 32;
 
 /// A data point or a resource of an OTLP request, in bytes: beyond this its labels are too large.
@@ -119,9 +119,9 @@ pub const OTLP_POINT_BYTES_MAX: usize = 2 << 20;
 const _: () = assert!(OTLP_POINT_BYTES_MAX > LABELS_MAX * (LABEL_NAME_BYTES_MAX + LABEL_VALUE_BYTES_MAX));
 /// An OTLP request in JSON, in bytes: it is read at one go, and its objects take a multiple of it.
 pub const OTLP_JSON_BYTES_MAX: usize = 1 << 20;
-/// Objects and lists of a JSON request that lie in each other: what serde_json reads.
+/// Nested objects and lists of a JSON request: what serde_json reads.
 pub const OTLP_JSON_DEPTH_MAX: usize = 127;
-/// What an object of a JSON request takes for each byte of it, at the most.
+/// What an object of a JSON request takes for each byte of it, at most.
 pub const OTLP_JSON_EXPANSION: usize = 128;
 
 /// A line of a request that is lines of text, in bytes: it is read at one go.
@@ -170,7 +170,7 @@ pub const REMAINS_READ_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// Samples after which a chunk is cut.
 pub const CHUNK_SAMPLES: usize = 120;
-/// A chunk's data in bytes at the most.
+/// A chunk's data in bytes at most.
 pub const CHUNK_BYTES_MAX: usize = 1024;
 /// A chunk never crosses a multiple of this, in ms.
 pub const CHUNK_RANGE_MS: i64 = 2 * 60 * 60 * 1000;
@@ -196,7 +196,7 @@ pub(crate) const SORTING_BYTES_MAX: usize = 2 * SORTED_SAMPLES_MAX * size_of::<(
 /// several times as much.
 pub const HISTOGRAM_SCRATCH_BYTES_KEPT: usize = 64 << 10;
 /// What a shard takes to look histograms of one chunk up that are sent again: of the chunk's histograms, which have four
-/// bits each at the least, time and hash, in a list that has doubled.
+/// bits each at least, time and hash, in a list that has doubled.
 pub(crate) const HISTOGRAM_LOOKUP_BYTES_MAX: usize = 2 * (2 * HISTOGRAM_CHUNK_BYTES * 8 / 4) * (8 + 8);
 
 /// Series of which a shard keeps where a sample was found that was sent again, so that the next one is found there: in
@@ -271,14 +271,14 @@ pub const READ_PARAMS_MAX: usize = 256;
 /// Bytes of the reads that one core has in flight: their requests, and answers that are made whole
 /// before they are sent. With a small memory limit it is less: [`MemoryPlan`].
 pub(crate) const READ_BYTES_MAX: usize = 256 << 20;
-/// Reads that one core has in flight at the most, whatever is configured. Each has a request to each shard.
+/// Reads that one core has in flight at most, whatever is configured. Each has a request to each shard.
 pub(crate) const READS_PER_CORE_MAX: usize = 128;
 const _: () = assert!(READS_PER_CORE_MAX <= LANE_READS);
-/// Batches that one read holds at the most, of all shards together, in bytes.
+/// Batches that one read holds at most, of all shards together, in bytes.
 pub const READ_BATCHES_BYTES: usize = 512 << 10;
 /// A batch is no smaller than this, however many shards there are, in bytes.
 pub const READ_BATCH_BYTES_MIN: usize = 4 << 10;
-/// What a read takes on its core at the least, in bytes: batches, and what of its answer waits for its client.
+/// What a read takes on its core at least, in bytes: batches, and what of its answer waits for its client.
 pub const READ_BYTES_MIN: usize = 1 << 20;
 const _: () = assert!(READ_BATCHES_BYTES + 4 * STREAM_BUFFER_BYTES <= READ_BYTES_MIN);
 /// What reads of blocks on disk hold and what is kept of their files, of the whole node, in bytes. With a small memory limit
@@ -295,12 +295,12 @@ pub const READ_MATCHERS_MAX: usize = 256;
 pub const QUERY_STEPS_MAX: usize = 11_000;
 /// Selectors of one expression: each is a read of its own, one after the other.
 pub const QUERY_SELECTORS_MAX: usize = 256;
-/// Samples that one query's evaluation holds at a time, unless the node is told otherwise (Prometheus: as many).
+/// Samples that one query's evaluation holds at a time, by default (Prometheus: as many).
 pub const QUERY_SAMPLES_DEFAULT: usize = 50_000_000;
-/// What a reader takes of its answer a second at the least, in bytes, while others wait for their turn ...
+/// What a reader takes of its answer a second at least, in bytes, while others wait for their turn ...
 pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 /// ... measured over so long.
-pub const READER_PATIENCE: Duration = Duration::from_secs(3);
+pub const READER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of an answer that are made before they are sent on.
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// A series that an expression gives, in one gRPC message, in bytes: histograms at each step may be large.
@@ -312,5 +312,5 @@ pub const READ_FRAME_BYTES: usize = 1 << 20;
 /// Entries of each list of the index's statistics (Prometheus: 10,000).
 pub const TSDB_STATUS_ENTRIES_MAX: usize = 10_000;
 
-/// Active queries that a list of them has at the most: an answer of some megabyte.
+/// Active queries that a list of them has at most: an answer of some megabyte.
 pub const ACTIVE_QUERIES_SHOWN_MAX: usize = 1000;

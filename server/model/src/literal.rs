@@ -1,11 +1,11 @@
 //! PromQL's string literals: Go's escapes between `"` or `'`, and none between backquotes.
 
 /// Where in the text something is wrong, in bytes, and what.
-pub type Fault = (usize, &'static str);
+pub type LiteralError = (usize, &'static str);
 
 /// Reads the literal that `text` begins with: its content and its length in the text. `None`: it
 /// begins with no quote.
-pub fn read(text: &str) -> Result<Option<(String, usize)>, Fault> {
+pub fn read(text: &str) -> Result<Option<(String, usize)>, LiteralError> {
     match text.as_bytes().first() {
         Some(b'`') => raw(text).map(Some),
         Some(quote @ (b'"' | b'\'')) => escaped(text, *quote).map(Some),
@@ -13,12 +13,12 @@ pub fn read(text: &str) -> Result<Option<(String, usize)>, Fault> {
     }
 }
 
-fn raw(text: &str) -> Result<(String, usize), Fault> {
+fn raw(text: &str) -> Result<(String, usize), LiteralError> {
     let len = text[1..].find('`').ok_or((0, "the string has no end"))?;
     Ok((text[1..=len].to_owned(), len + 2))
 }
 
-fn escaped(text: &str, quote: u8) -> Result<(String, usize), Fault> {
+fn escaped(text: &str, quote: u8) -> Result<(String, usize), LiteralError> {
     let bytes = text.as_bytes();
     let (mut content, mut at) = (Vec::new(), 1);
     loop {

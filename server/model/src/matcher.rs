@@ -24,7 +24,7 @@ impl UncompiledMatcher {
         }
     }
 
-    /// Whether compiling it surely takes no longer than some 100 µs.
+    /// Whether compiling it is sure to take no longer than some 100 µs.
     pub fn is_quick_to_compile(&self) -> bool {
         self.expression().is_none_or(Expression::is_quick_to_compile)
     }

@@ -24,7 +24,7 @@ named! {
         Histogram = "histogram",
         /// Its buckets' counts rise and fall.
         GaugeHistogram = "gaugehistogram",
-        /// It tells quantiles.
+        /// It has quantiles.
         Summary = "summary",
         /// Its labels say something.
         Info = "info",
@@ -67,14 +67,14 @@ impl<'a> Metadata<'a> {
         kind: MetricType,
         help: &'a [u8],
         unit: &'a [u8],
-    ) -> Result<Self, MetadataRefused> {
+    ) -> Result<Self, MetadataRejected> {
         if name.is_empty() {
-            return Err(MetadataRefused::NoName);
+            return Err(MetadataRejected::NoName);
         }
         if name.len() > METADATA_NAME_BYTES_MAX || help.len() + unit.len() > METADATA_TEXT_BYTES_MAX {
-            return Err(MetadataRefused::TooLong);
+            return Err(MetadataRejected::TooLong);
         }
-        let text = |bytes| str::from_utf8(bytes).map_err(|_| MetadataRefused::Malformed);
+        let text = |bytes| str::from_utf8(bytes).map_err(|_| MetadataRejected::Malformed);
         Ok(Self { name: text(name)?, kind, help: text(help)?, unit: text(unit)? })
     }
 
@@ -93,14 +93,14 @@ named! {
     /// Why metadata isn't kept. It never fails a request, as in Prometheus.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(u8)]
-    pub enum MetadataRefused {
+    pub enum MetadataRejected {
         /// It can't be read, or is no UTF-8.
         Malformed = "malformed",
         /// It doesn't say of which metric.
         NoName = "no_name",
         /// Its name, or its help and unit together, are longer than is kept.
         TooLong = "too_long",
-        /// Its request has more of it than is taken in.
+        /// Its request has more of it than is accepted.
         TooMany = "too_many",
         /// As much is kept as may be.
         Full = "full",
@@ -109,7 +109,7 @@ named! {
 
 counted! {
     /// Metadata that was not kept, by reason.
-    pub struct MetadataRefusals by MetadataRefused;
+    pub struct MetadataRejectedCounts by MetadataRejected;
 }
 
 #[cfg(test)]
@@ -131,9 +131,9 @@ mod tests {
             assert_eq!(Metadata::new(name, MetricType::Gauge, help, unit).err(), expect);
         };
         check(b"up", &vec![b'x'; METADATA_TEXT_BYTES_MAX - 1], b"s", None);
-        check(b"up", &vec![b'x'; METADATA_TEXT_BYTES_MAX], b"s", Some(MetadataRefused::TooLong));
-        check(&vec![b'x'; METADATA_NAME_BYTES_MAX + 1], b"", b"", Some(MetadataRefused::TooLong));
-        check(b"", b"help", b"", Some(MetadataRefused::NoName));
-        check(b"up", b"\xff", b"", Some(MetadataRefused::Malformed));
+        check(b"up", &vec![b'x'; METADATA_TEXT_BYTES_MAX], b"s", Some(MetadataRejected::TooLong));
+        check(&vec![b'x'; METADATA_NAME_BYTES_MAX + 1], b"", b"", Some(MetadataRejected::TooLong));
+        check(b"", b"help", b"", Some(MetadataRejected::NoName));
+        check(b"up", b"\xff", b"", Some(MetadataRejected::Malformed));
     }
 }

@@ -1,6 +1,6 @@
 //! Enums whose variants have names, each declared once, and counts by such a reason.
 
-/// Makes an enum of which `ALL` lists the variants, and `as_str` tells each one's name.
+/// Makes an enum of which `ALL` lists the variants, and `as_str` gives each one's name.
 #[macro_export]
 macro_rules! named {
     ($(#[$about:meta])* $vis:vis enum $enum:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {

@@ -30,7 +30,7 @@ pub fn is_bare_name(name: &str) -> bool {
 }
 
 /// A text on a line of its own or within one. What is printable stays as it is, backslashes too: where
-/// these must be told from escapes, quote.
+/// these must be distinguished from escapes, quote.
 #[derive(Debug, Clone, Copy)]
 pub struct Printable<'a>(pub &'a str);
 
@@ -70,7 +70,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// JSON, which escapes C0 by itself, with escapes for what else isn't printable: what reads it gets the
 /// same text. Takes JSON on one line.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    // Unprintable characters stand in its strings alone, and all have four digits.
+    // Unprintable characters are in its strings alone, and all have four digits.
     printable(json)
 }
 

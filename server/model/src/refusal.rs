@@ -1,6 +1,6 @@
 //! Why a sample is refused: the reasons, their names in metrics, and counts of them.
 
-use crate::histogram::HistogramFault;
+use crate::histogram::HistogramError;
 use crate::limits::{HISTOGRAM_BUCKETS_MAX, LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
 use crate::named;
 use crate::named::counted;
@@ -16,7 +16,7 @@ macro_rules! reasons {
         }
 
         impl RefusedReason {
-            /// What a sender is told, in words that he can act on.
+            /// The text for a sender, in words to act on.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
@@ -37,8 +37,8 @@ reasons! {
     MissingName = "missing_name": "series without a metric name (__name__)",
     /// A label name is empty.
     EmptyLabelName = "empty_label_name": "empty label name",
-    /// A label name stands twice.
-    DuplicateLabel = "duplicate_label": "label name stands twice",
+    /// A label name occurs twice.
+    DuplicateLabel = "duplicate_label": "label name occurs twice",
     /// A label or a symbol isn't UTF-8.
     InvalidUtf8 = "invalid_utf8": "label is not valid UTF-8",
     /// More labels than a series may have.
@@ -83,37 +83,37 @@ impl RefusedReason {
     /// How many reasons there are.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The limit that it goes by, to be told behind [`Self::text`]: `: 128 at the most`. Empty where it goes
+    /// The limit that it goes by, to be appended to [`Self::text`]: `: 128 at most`. Empty where it goes
     /// by none, or where the limit is an option of the node's.
     pub fn bound(self) -> String {
         match self {
-            Self::TooManyLabels => format!(": {LABELS_MAX} at the most"),
+            Self::TooManyLabels => format!(": {LABELS_MAX} at most"),
             Self::LabelTooLong => format!(
-                ": a name has {LABEL_NAME_BYTES_MAX} bytes at the most, and a value {LABEL_VALUE_BYTES_MAX}"
+                ": a name has {LABEL_NAME_BYTES_MAX} bytes at most, and a value {LABEL_VALUE_BYTES_MAX}"
             ),
-            Self::HistogramTooLarge => format!(": {HISTOGRAM_BUCKETS_MAX} buckets at the most"),
+            Self::HistogramTooLarge => format!(": {HISTOGRAM_BUCKETS_MAX} buckets at most"),
             _ => String::new(),
         }
     }
 }
 
-impl From<HistogramFault> for RefusedReason {
-    fn from(fault: HistogramFault) -> Self {
+impl From<HistogramError> for RefusedReason {
+    fn from(fault: HistogramError) -> Self {
         match fault {
-            HistogramFault::CountMismatch
-            | HistogramFault::CountTooSmall
-            | HistogramFault::NegativeCount
-            | HistogramFault::NegativeBucket => Self::HistogramCounts,
-            HistogramFault::NegativeOffset | HistogramFault::SpansMismatch => Self::HistogramSpans,
-            HistogramFault::TooFewBounds
-            | HistogramFault::BoundsNotAscending
-            | HistogramFault::InfiniteBound
-            | HistogramFault::NanBound
-            | HistogramFault::CustomZeroBucket
-            | HistogramFault::CustomNegative
-            | HistogramFault::BoundsOfExponential => Self::HistogramBounds,
-            HistogramFault::UnknownSchema => Self::HistogramSchema,
-            HistogramFault::TooLarge => Self::HistogramTooLarge,
+            HistogramError::CountMismatch
+            | HistogramError::CountTooSmall
+            | HistogramError::NegativeCount
+            | HistogramError::NegativeBucket => Self::HistogramCounts,
+            HistogramError::NegativeOffset | HistogramError::SpansMismatch => Self::HistogramSpans,
+            HistogramError::TooFewBounds
+            | HistogramError::BoundsNotAscending
+            | HistogramError::InfiniteBound
+            | HistogramError::NanBound
+            | HistogramError::CustomZeroBucket
+            | HistogramError::CustomNegative
+            | HistogramError::BoundsOfExponential => Self::HistogramBounds,
+            HistogramError::UnknownSchema => Self::HistogramSchema,
+            HistogramError::TooLarge => Self::HistogramTooLarge,
         }
     }
 }

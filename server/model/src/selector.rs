@@ -44,7 +44,7 @@ pub struct UncompiledMatcher {
     pub value: Box<str>,
 }
 
-/// Why a text is no selector.
+/// Why a text isn't a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at position {position}")]
 pub struct SelectorError {
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
             let begins = self.at;
             let matcher = self.matcher()?;
             if named_outside && &*matcher.matcher.name == "__name__" {
-                return Err(self.fault_at(begins, "the metric name stands before the braces already"));
+                return Err(self.fault_at(begins, "the metric name is before the braces already"));
             }
             matchers.push(matcher);
             self.skip_space();

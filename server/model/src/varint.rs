@@ -1,5 +1,5 @@
-//! Varints as protocol buffers and the log write them: seven bits a byte, the lowest first; and how signed numbers stand
-//! in them. Each format reads its own: it has its own words for what is none.
+//! Varints as protocol buffers and the log write them: seven bits a byte, the lowest first; and how signed numbers are
+//! written in them. Each format reads its own: it has its own words for what isn't one.
 
 /// Appends a varint.
 #[inline]

@@ -1,5 +1,5 @@
 //! Chunks of native histograms that Prometheus' own head wrote: the same histograms, taken in one by one, become the
-//! same bytes, and the bytes are read as the histograms that they were made of. How they were made stands beside
+//! same bytes, and the bytes are read as the histograms that they were made of. How they were made is beside
 //! them, in `histogram_vectors/README.md`.
 use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::histogram::{Histogram, HistogramKind, OpenHistogram, SealedHistogram};

@@ -1,5 +1,5 @@
 //! XOR2 chunks that Prometheus' own appender wrote: they are read as the samples that they were made of, and the same
-//! samples become the same bytes. How they were made stands beside them, in `xor2_vectors/README.md`.
+//! samples become the same bytes. How they were made is beside them, in `xor2_vectors/README.md`.
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, FloatIter, OpenXor2, Xor2Iter};
 

@@ -1,4 +1,4 @@
-//! Native histograms as senders have them: counters that grow, get buckets and begin anew, gauges, custom buckets, of
+//! Native histograms as senders have them: counters that grow, get buckets and start over, gauges, custom buckets, of
 //! integers and of floats, with every hint, and staleness markers among them. Knows neither times nor requests.
 
 use silverback_model::histogram::{
@@ -6,7 +6,7 @@ use silverback_model::histogram::{
 };
 use silverback_test_support::random::Random;
 
-/// Histograms of a counter until it begins anew.
+/// Histograms of a counter until it starts over.
 const LIFE: usize = 40;
 /// Histograms of a counter until it gets a bucket more.
 const PER_BUCKET: usize = 8;
@@ -23,7 +23,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// All of them come by turns.
+    /// All of them come in turn.
     const fn of(number: usize) -> Self {
         let kind = if number & 1 == 0 { HistogramKind::Integer } else { HistogramKind::Float };
         Self { kind, has_custom_buckets: number & 2 != 0, is_gauge: number & 4 != 0 }

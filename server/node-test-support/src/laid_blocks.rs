@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use silverback_block::{
-    BlockWriter, Contents, CutChunk, SourceChunk, Ulid, WriteError, WriterMemory, cut_chunks,
+    BlockWriteError, BlockWriter, Contents, CutChunk, SourceChunk, Ulid, WriterMemory, cut_chunks,
 };
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
@@ -65,7 +65,7 @@ pub fn put_as(
             let labels = one.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             let chunks = chunks_of(one);
             let sources = chunks.iter().map(Chunk::source);
-            let added: Result<(), WriteError> = writer.add_series(labels, |out| {
+            let added: Result<(), BlockWriteError> = writer.add_series(labels, |out| {
                 let cut = cut_chunks(sources, &range_ms, floats, |chunk: CutChunk<'_>| out.put(chunk));
                 cut.map_err(|error| panic!("{error}"))
             });

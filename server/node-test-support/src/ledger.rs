@@ -9,7 +9,7 @@ use crate::written::Series;
 pub struct Sent {
     /// Its time.
     pub time_ms: i64,
-    /// Its value, bit for bit; of a native histogram what [`crate::written::histogram_bits`] tells.
+    /// Its value, bit for bit; of a native histogram what [`crate::written::histogram_bits`] returns.
     pub bits: u64,
     /// Whether it is a native histogram.
     pub is_histogram: bool,

@@ -13,7 +13,7 @@ use silverback::config::{Config, MemoryLimit, ShardCount};
 use silverback::node::{self, NodeError};
 use silverback_runtime::Shutdown;
 use silverback_test_support::http::{Answer, Kept, read_answer, send};
-use silverback_test_support::{PATIENCE, Scratch, eventually, eventually_found};
+use silverback_test_support::{Scratch, TEST_TIMEOUT, eventually, eventually_found};
 
 /// A limit that a node alone doesn't reach, nor with all that is beside it in its process: what the process takes
 /// counts for each node in it. For tests whose bounds are others.
@@ -58,7 +58,7 @@ impl Node {
             let shutdown = shutdown.clone();
             move || node::run_until(config, &shutdown, |addresses| bound.send(addresses.to_vec()).unwrap())
         });
-        let addresses = match is_bound.recv_timeout(PATIENCE) {
+        let addresses = match is_bound.recv_timeout(TEST_TIMEOUT) {
             Ok(addresses) => addresses,
             Err(_) => panic!("the node did not start: {:?}", thread.join()),
         };
@@ -84,7 +84,7 @@ impl Node {
     /// The answer to a GET at its address for probes, or at its only one.
     pub fn probe(&self, path: &str) -> Answer {
         let mut stream = TcpStream::connect(self.probed).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         send(&mut stream, "GET", path, &[], b"");
         read_answer(&mut BufReader::new(stream))
     }
@@ -102,8 +102,8 @@ impl Node {
     /// A connection to it.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         stream
     }
 

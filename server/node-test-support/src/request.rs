@@ -40,7 +40,7 @@ impl Series {
 
     /// The series with a sample more that has a start timestamp, which version 1 doesn't know.
     pub fn started_sample(mut self, timestamp_ms: i64, value: f64, start_ms: i64) -> Self {
-        // Behind the tag and the length, of a byte each.
+        // After the tag and the length, of a byte each.
         let inner = &sample(timestamp_ms, value)[2..];
         self.content.extend(field(2, &[inner, &number(3, start_ms as u64)].concat()));
         self

@@ -1,4 +1,4 @@
-//! A client that writes as agents do, and remembers what it was told: new series all the time, odd
+//! A client that writes as agents do, and remembers what it was answered: new series all the time, odd
 //! values, native histograms, exemplars, both versions, late requests, retries of what a crash left unanswered,
 //! and what is stored already sent again.
 
@@ -23,7 +23,7 @@ use crate::written::{READ_HEADERS, frames_of, histogram_bits, query, read_body, 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A new series in one of so many requests. Requests are small, so that the log outgrows what the
-/// shards hold, and is begun anew, again and again.
+/// shards hold, and is started over, again and again.
 const REQUESTS_PER_NEW_SERIES: u64 = 6;
 /// In every request: drawn from the first ones, so that chunks fill up and are cut.
 const HOT_SERIES: u64 = 2;
@@ -40,7 +40,7 @@ const LATE_BY: u64 = 10;
 const SERIES_PER_HISTOGRAMS: usize = 10;
 /// Acknowledged requests that may be sent again, of all that there were.
 const REMEMBERED: usize = 16;
-/// One of so many series of a request has an exemplar, unless told otherwise: no series gets more than it may keep.
+/// One of so many series of a request has an exemplar, by default: no series gets more than it may keep.
 const SERIES_PER_EXEMPLAR: u64 = 100;
 
 /// Long enough that the test's own work leaves the node its cores.

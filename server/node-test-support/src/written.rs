@@ -19,7 +19,7 @@ pub fn start_ms() -> i64 {
     now.as_millis() as i64 - 3_600_000
 }
 
-/// A series of `(time, bits of the value)`; of a native histogram those that [`histogram_bits`] tells.
+/// A series of `(time, bits of the value)`; of a native histogram those that [`histogram_bits`] returns.
 pub type Series = (Vec<(String, String)>, Vec<(i64, u64)>);
 
 /// A series of samples, 1 s apart.
@@ -161,7 +161,7 @@ pub(crate) fn put_histograms(kind: HistogramKind, chunk: &[u8], out: &mut Sample
 }
 
 /// What has to come back of a native histogram, as a hash: its fingerprint, and whether it is a gauge. Of other hints
-/// a chunk tells what it found out for itself, and of a staleness marker none.
+/// a chunk says what it found out for itself, and of a staleness marker none.
 pub fn histogram_bits(histogram: &Histogram) -> u64 {
     let is_gauge = histogram.hint == ResetHint::Gauge && !histogram.is_stale();
     histogram.fingerprint() ^ u64::from(is_gauge)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use silverback_model::Labels;
 
-use crate::histogram::Histogram;
+use crate::histogram::FloatHistogram;
 use crate::queryable::QueryableSamples;
 
 /// A query's answer.
@@ -62,7 +62,7 @@ pub enum SampleValue {
     /// A number.
     Float(f64),
     /// A native histogram.
-    Histogram(Rc<Histogram>),
+    Histogram(Rc<FloatHistogram>),
 }
 
 /// One series of a matrix.
@@ -73,7 +73,7 @@ pub struct MatrixSeries {
     /// Times in ms, ascending, and numbers.
     pub floats: Vec<(i64, f64)>,
     /// Times in ms, ascending, and histograms.
-    pub histograms: Vec<(i64, Rc<Histogram>)>,
+    pub histograms: Vec<(i64, Rc<FloatHistogram>)>,
 }
 
 impl Value {

@@ -4,7 +4,7 @@
 use silverback_model::Matcher;
 
 use crate::functions::Signature;
-use crate::span::Span;
+use crate::span::TextSpan;
 pub use crate::token::{Aggregator, Operator};
 
 /// What an expression gives.
@@ -45,41 +45,41 @@ impl Type {
 /// An expression that was parsed and checked.
 #[derive(Debug, Clone)]
 pub(crate) enum Expr {
-    Number(Number),
-    Text(Text),
-    Vector(Box<Selector>),
-    Matrix(Box<Range>),
+    Number(NumberLiteral),
+    Text(StringLiteral),
+    Vector(Box<VectorSelector>),
+    Matrix(Box<MatrixSelector>),
     Subquery(Box<Subquery>),
     Aggregate(Box<Aggregate>),
     Binary(Box<Binary>),
-    Call(Box<Call>),
+    Call(Box<FunctionCall>),
     Paren(Box<Paren>),
     Unary(Box<Unary>),
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Number {
+pub(crate) struct NumberLiteral {
     pub(crate) value: f64,
     /// It was written as a duration.
     pub(crate) is_duration: bool,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Text {
+pub(crate) struct StringLiteral {
     pub(crate) value: String,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Selector {
+pub(crate) struct VectorSelector {
     /// The name before the braces; empty where it has none.
     pub(crate) name: Box<str>,
     /// Of the name too, which comes last.
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) time: Time,
     pub(crate) edge: Edge,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
 }
 
 /// How a range treats the samples around its edges.
@@ -114,18 +114,18 @@ pub(crate) enum Length {
 /// An expression over durations.
 #[derive(Debug, Clone)]
 pub(crate) enum Duration {
-    Number(Number),
-    Step(Span),
-    Range(Span),
+    Number(NumberLiteral),
+    Step(TextSpan),
+    Range(TextSpan),
     Unary { negative: bool, operand: Box<Self>, start: u32 },
     Binary { operator: Operator, left: Box<Self>, right: Box<Self> },
-    Choice { takes_max: bool, left: Box<Self>, right: Box<Self>, span: Span },
-    Paren { inner: Box<Self>, span: Span },
+    Choice { takes_max: bool, left: Box<Self>, right: Box<Self>, span: TextSpan },
+    Paren { inner: Box<Self>, span: TextSpan },
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Range {
-    pub(crate) selector: Selector,
+pub(crate) struct MatrixSelector {
+    pub(crate) selector: VectorSelector,
     pub(crate) range: Length,
     pub(crate) end: u32,
 }
@@ -145,7 +145,7 @@ pub(crate) struct Aggregate {
     pub(crate) expr: Expr,
     pub(crate) parameter: Option<Expr>,
     pub(crate) grouping: Grouping,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
 }
 
 /// The labels that make the groups.
@@ -184,9 +184,9 @@ impl Binary {
         (first, links)
     }
 
-    /// Where it stands.
-    pub(crate) fn span(&self) -> Span {
-        Span { start: self.start, end: self.right.span().end }
+    /// Where it is.
+    pub(crate) fn span(&self) -> TextSpan {
+        TextSpan { start: self.start, end: self.right.span().end }
     }
 
     fn on(&self, left: Expr) -> Self {
@@ -213,7 +213,8 @@ impl Clone for Binary {
 
 impl Drop for Binary {
     fn drop(&mut self) {
-        let nothing = || Expr::Number(Number { value: 0.0, is_duration: false, span: Span::default() });
+        let nothing =
+            || Expr::Number(NumberLiteral { value: 0.0, is_duration: false, span: TextSpan::default() });
         let mut left = std::mem::replace(&mut self.left, nothing());
         while let Expr::Binary(mut inner) = left {
             left = std::mem::replace(&mut inner.left, nothing());
@@ -244,16 +245,16 @@ pub(crate) enum Card {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct FunctionCall {
     pub(crate) signature: &'static Signature,
     pub(crate) arguments: Vec<Expr>,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Paren {
     pub(crate) expr: Expr,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
 }
 
 #[derive(Debug, Clone)]
@@ -278,19 +279,19 @@ impl Expr {
         }
     }
 
-    /// Where it stands.
-    pub(crate) fn span(&self) -> Span {
+    /// Where it is.
+    pub(crate) fn span(&self) -> TextSpan {
         match self {
             Self::Number(number) => number.span,
             Self::Text(text) => text.span,
             Self::Vector(selector) => selector.span,
-            Self::Matrix(range) => Span { start: range.selector.span.start, end: range.end },
-            Self::Subquery(subquery) => Span { start: subquery.expr.span().start, end: subquery.end },
+            Self::Matrix(range) => TextSpan { start: range.selector.span.start, end: range.end },
+            Self::Subquery(subquery) => TextSpan { start: subquery.expr.span().start, end: subquery.end },
             Self::Aggregate(aggregate) => aggregate.span,
             Self::Binary(binary) => binary.span(),
             Self::Call(call) => call.span,
             Self::Paren(paren) => paren.span,
-            Self::Unary(unary) => Span { start: unary.start, end: unary.expr.span().end },
+            Self::Unary(unary) => TextSpan { start: unary.start, end: unary.expr.span().end },
         }
     }
 
@@ -305,12 +306,12 @@ impl Expr {
 }
 
 impl Duration {
-    /// Where it stands.
-    pub(crate) fn span(&self) -> Span {
+    /// Where it is.
+    pub(crate) fn span(&self) -> TextSpan {
         match self {
             Self::Number(number) => number.span,
             Self::Step(span) | Self::Range(span) => *span,
-            Self::Unary { operand, start, .. } => Span { start: *start, end: operand.span().end },
+            Self::Unary { operand, start, .. } => TextSpan { start: *start, end: operand.span().end },
             Self::Binary { left, right, .. } => left.span().to(right.span()),
             Self::Choice { span, .. } | Self::Paren { span, .. } => *span,
         }

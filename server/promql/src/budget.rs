@@ -8,7 +8,7 @@ use crate::error::QueryError;
 
 /// Memory that queries have together with others, of which each takes what it holds.
 pub trait Room: std::fmt::Debug {
-    /// Takes so many bytes more; or says why not: [`QueryError::NoRoom`] where others have them,
+    /// Takes so many bytes more; or says why not: [`QueryError::BudgetExceeded`] where others have them,
     /// [`QueryError::TooMuchMemory`] where no query may have so many.
     fn take(&self, bytes: usize) -> Result<(), QueryError>;
 
@@ -168,7 +168,7 @@ pub trait Pace {
     fn is_due(&self) -> bool;
 
     /// Lets others run, and says whether the query goes on afterwards.
-    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>>;
+    fn yield_now(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>>;
 
     /// The answer is there, and is put in order now: the last that is done.
     fn sorts(&self) {}
@@ -183,7 +183,7 @@ impl Pace for NoPace {
         false
     }
 
-    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+    fn yield_now(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -226,7 +226,7 @@ impl<'a> Pacing<'a> {
         if !self.pace.is_due() {
             return Ok(());
         }
-        self.pace.give_way().await.map_err(|interruption| match interruption {
+        self.pace.yield_now().await.map_err(|interruption| match interruption {
             Interruption::Timeout => QueryError::Timeout,
             Interruption::Canceled => QueryError::Canceled,
         })

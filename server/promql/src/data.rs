@@ -9,9 +9,9 @@ use silverback_model::{Labels, Sample};
 
 use crate::budget::{Held, PIECE, Pacing};
 use crate::error::QueryError;
-use crate::histogram::{Histogram, ResetHint};
+use crate::histogram::{FloatHistogram, ResetHint};
 
-/// A sample that is decoded, in bytes: a time, and a value or where a histogram lies.
+/// A sample that is decoded, in bytes: a time, and a value or where a histogram is.
 pub(crate) const SAMPLE_BYTES: usize = size_of::<(i64, f64)>();
 
 /// A series that was fetched for a selector, with the samples that the selector's range covers, and maybe more.
@@ -31,7 +31,7 @@ pub enum Run {
     /// Samples, by time; staleness markers among them.
     Floats(Vec<Sample>),
     /// Native histograms with their times in ms, ascending.
-    Histograms(Vec<(i64, Rc<Histogram>)>),
+    Histograms(Vec<(i64, Rc<FloatHistogram>)>),
 }
 
 /// The samples of one series. Times ascend within floats and within histograms, and no time is in both.
@@ -40,7 +40,7 @@ pub(crate) struct Samples {
     pub(crate) float_times: Vec<i64>,
     pub(crate) floats: Vec<f64>,
     pub(crate) histogram_times: Vec<i64>,
-    pub(crate) histograms: Vec<Rc<Histogram>>,
+    pub(crate) histograms: Vec<Rc<FloatHistogram>>,
 }
 
 impl Samples {
@@ -91,7 +91,7 @@ impl Samples {
             }
             let is_reset = histogram.is_reset_after(before);
             let reset_hint = if is_reset { ResetHint::Reset } else { ResetHint::NotReset };
-            self.histograms[at] = Rc::new(Histogram { reset_hint, ..Histogram::clone(histogram) });
+            self.histograms[at] = Rc::new(FloatHistogram { reset_hint, ..FloatHistogram::clone(histogram) });
         }
     }
 
@@ -112,7 +112,7 @@ impl Samples {
         self.floats.push(value);
     }
 
-    pub(crate) fn push_histogram(&mut self, at_ms: i64, histogram: Rc<Histogram>) {
+    pub(crate) fn push_histogram(&mut self, at_ms: i64, histogram: Rc<FloatHistogram>) {
         self.histogram_times.push(at_ms);
         self.histograms.push(histogram);
     }

@@ -22,8 +22,8 @@ pub enum QueryError {
         bytes_max: usize,
     },
     /// Others hold the memory: the same may be asked again.
-    #[error("the queries and reads under way have all the memory that reads may have: try again later")]
-    NoRoom,
+    #[error("queries and reads in flight have all the memory that reads may have: try again later")]
+    BudgetExceeded,
     /// The source of series has failed, and knows why.
     #[error("the series could not be fetched")]
     Source,

@@ -1,12 +1,12 @@
 //! An answer's value as JSON, byte for byte as Prometheus writes it, series by series so that none of a large answer
-//! lies in memory twice.
+//! is in memory twice.
 
 use std::fmt::Write;
 
 use silverback_model::Labels;
 
 use crate::answer::{SampleValue, Value};
-use crate::histogram::Histogram;
+use crate::histogram::FloatHistogram;
 use crate::number::write_json_float;
 
 /// Writes a value's `data` object part by part.
@@ -157,7 +157,7 @@ fn write_float(out: &mut String, value: f64) {
     out.push('"');
 }
 
-fn write_histogram(out: &mut String, histogram: &Histogram) {
+fn write_histogram(out: &mut String, histogram: &FloatHistogram) {
     out.push_str("{\"count\":");
     write_float(out, histogram.count);
     out.push_str(",\"sum\":");

@@ -1,22 +1,22 @@
-//! An expression's tokens, each with its place. Knows what stands inside braces and brackets, where other
+//! An expression's tokens, each with its place. Knows what is inside braces and brackets, where other
 //! characters mean something; no grammar.
 //!
 //! Each byte is looked at a bounded number of times.
 
 use crate::number::{quote, quote_char};
-use crate::span::Span;
-use crate::token::{Keyword, Kind, Mark, Operator, Token, keyword};
+use crate::span::TextSpan;
+use crate::token::{Keyword, Mark, Operator, Token, TokenKind, keyword};
 
-/// The words that may stand within brackets.
+/// The words that may be within brackets.
 const DURATION_WORDS: [&str; 4] = ["step", "range", "max_of", "min_of"];
 
 /// The tokens of a text, `End` or `Error` last, and the words of the error.
 pub(crate) fn tokens(text: &str) -> (Vec<Token>, Option<String>) {
     let mut lexer = Lexer { text, at: 0, start: 0, tokens: Vec::new(), parens: 0, brackets: Brackets::None };
     let error = lexer.statements().err();
-    let kind = if error.is_some() { Kind::Error } else { Kind::End };
+    let kind = if error.is_some() { TokenKind::Error } else { TokenKind::End };
     let start = if error.is_some() { lexer.start } else { lexer.at };
-    lexer.tokens.push(Token { kind, span: Span::new(start, text.len()) });
+    lexer.tokens.push(Token { kind, span: TextSpan::new(start, text.len()) });
     (lexer.tokens, error)
 }
 
@@ -27,7 +27,7 @@ enum Brackets {
     Open {
         has_duration: bool,
     },
-    /// Behind the colon.
+    /// After the colon.
     Colon,
 }
 
@@ -59,8 +59,8 @@ impl<'a> Lexer<'a> {
         is_there
     }
 
-    fn emit(&mut self, kind: Kind) {
-        self.tokens.push(Token { kind, span: Span::new(self.start, self.at) });
+    fn emit(&mut self, kind: TokenKind) {
+        self.tokens.push(Token { kind, span: TextSpan::new(self.start, self.at) });
         self.start = self.at;
     }
 
@@ -103,14 +103,14 @@ impl<'a> Lexer<'a> {
 
     fn statement(&mut self, c: char) -> Result<(), String> {
         match c {
-            ',' => self.emit(Kind::Mark(Mark::Comma)),
-            '*' => self.emit(Kind::Operator(Operator::Mul)),
-            '/' => self.emit(Kind::Operator(Operator::Div)),
-            '%' => self.emit(Kind::Operator(Operator::Mod)),
-            '+' => self.emit(Kind::Operator(Operator::Add)),
-            '-' => self.emit(Kind::Operator(Operator::Sub)),
-            '^' => self.emit(Kind::Operator(Operator::Pow)),
-            '@' => self.emit(Kind::Mark(Mark::At)),
+            ',' => self.emit(TokenKind::Mark(Mark::Comma)),
+            '*' => self.emit(TokenKind::Operator(Operator::Mul)),
+            '/' => self.emit(TokenKind::Operator(Operator::Div)),
+            '%' => self.emit(TokenKind::Operator(Operator::Mod)),
+            '+' => self.emit(TokenKind::Operator(Operator::Add)),
+            '-' => self.emit(TokenKind::Operator(Operator::Sub)),
+            '^' => self.emit(TokenKind::Operator(Operator::Pow)),
+            '@' => self.emit(TokenKind::Mark(Mark::At)),
             '=' => self.equal()?,
             '!' => self.not_equal()?,
             '<' | '>' => self.compare(c),
@@ -120,7 +120,7 @@ impl<'a> Lexer<'a> {
             c if is_alpha(c) || c == ':' => self.letter(c)?,
             '(' => {
                 self.parens += 1;
-                self.emit(Kind::Mark(Mark::LeftParen));
+                self.emit(TokenKind::Mark(Mark::LeftParen));
             }
             ')' => {
                 let Some(closed) = self.parens.checked_sub(1) else {
@@ -128,10 +128,10 @@ impl<'a> Lexer<'a> {
                     return Err(unexpected("right parenthesis", c));
                 };
                 self.parens = closed;
-                self.emit(Kind::Mark(Mark::RightParen));
+                self.emit(TokenKind::Mark(Mark::RightParen));
             }
             '{' => {
-                self.emit(Kind::Mark(Mark::LeftBrace));
+                self.emit(TokenKind::Mark(Mark::LeftBrace));
                 self.braces()?;
             }
             '[' => self.left_bracket(c)?,
@@ -140,7 +140,7 @@ impl<'a> Lexer<'a> {
                     return Err(unexpected("right bracket", c));
                 }
                 self.brackets = Brackets::None;
-                self.emit(Kind::Mark(Mark::RightBracket));
+                self.emit(TokenKind::Mark(Mark::RightBracket));
             }
             other => return Err(format!("unexpected character: {}", quote_char(other))),
         }
@@ -151,10 +151,10 @@ impl<'a> Lexer<'a> {
         match self.peek() {
             Some('=') => {
                 self.at += 1;
-                self.emit(Kind::Operator(Operator::Equal));
+                self.emit(TokenKind::Operator(Operator::Equal));
             }
             Some('~') => return Err("unexpected character after '=': '~'".to_owned()),
-            Some(_) | None => self.emit(Kind::Mark(Mark::Equal)),
+            Some(_) | None => self.emit(TokenKind::Mark(Mark::Equal)),
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl<'a> Lexer<'a> {
         if !self.accept("=") {
             return Err(format!("unexpected character after '!': {}", quoted(self.peek())));
         }
-        self.emit(Kind::Operator(Operator::NotEqual));
+        self.emit(TokenKind::Operator(Operator::NotEqual));
         Ok(())
     }
 
@@ -179,14 +179,14 @@ impl<'a> Lexer<'a> {
         } else {
             plain
         };
-        self.emit(Kind::Operator(operator));
+        self.emit(TokenKind::Operator(operator));
     }
 
     fn letter(&mut self, c: char) -> Result<(), String> {
         match self.brackets {
             Brackets::None => self.keyword_or_identifier(),
             Brackets::Open { .. } if c == ':' => {
-                self.emit(Kind::Mark(Mark::Colon));
+                self.emit(TokenKind::Mark(Mark::Colon));
                 self.brackets = Brackets::Colon;
             }
             Brackets::Colon if c == ':' => return Err(unexpected("colon", c)),
@@ -195,7 +195,7 @@ impl<'a> Lexer<'a> {
                 if !DURATION_WORDS.contains(&self.word().to_ascii_lowercase().as_str()) {
                     return Err(format!("unexpected character: {}, expected ':'", quote_char(c)));
                 }
-                self.emit(Kind::Preprocessor);
+                self.emit(TokenKind::Preprocessor);
             }
         }
         Ok(())
@@ -206,14 +206,14 @@ impl<'a> Lexer<'a> {
         let word = self.word();
         let kind = match keyword(word) {
             // These are names like others unless a parenthesis follows.
-            Some(Kind::Keyword(Keyword::Fill | Keyword::FillLeft | Keyword::FillRight))
+            Some(TokenKind::Keyword(Keyword::Fill | Keyword::FillLeft | Keyword::FillRight))
                 if !self.text[self.at..].trim_start_matches(is_space).starts_with('(') =>
             {
-                Kind::Identifier
+                TokenKind::Identifier
             }
             Some(kind) => kind,
-            None if word.contains(':') => Kind::MetricIdentifier,
-            None => Kind::Identifier,
+            None if word.contains(':') => TokenKind::MetricIdentifier,
+            None => TokenKind::Identifier,
         };
         self.emit(kind);
     }
@@ -227,7 +227,7 @@ impl<'a> Lexer<'a> {
         if self.brackets != Brackets::None {
             return Err(unexpected("left bracket", c));
         }
-        self.emit(Kind::Mark(Mark::LeftBracket));
+        self.emit(TokenKind::Mark(Mark::LeftBracket));
         self.brackets = Brackets::Open { has_duration: false };
         self.duration_expression()
     }
@@ -242,7 +242,7 @@ impl<'a> Lexer<'a> {
             match c {
                 ']' => {
                     self.brackets = Brackets::None;
-                    self.emit(Kind::Mark(Mark::RightBracket));
+                    self.emit(TokenKind::Mark(Mark::RightBracket));
                     return Ok(());
                 }
                 ':' => {
@@ -252,7 +252,7 @@ impl<'a> Lexer<'a> {
                         return Err(words.to_owned());
                     };
                     self.brackets = Brackets::Colon;
-                    self.emit(Kind::Mark(Mark::Colon));
+                    self.emit(TokenKind::Mark(Mark::Colon));
                 }
                 '(' | ')' | '+' | '-' | '*' | '/' | '%' | '^' | ',' => self.statement(c)?,
                 c if matches!(c.to_ascii_lowercase(), 's' | 'r' | 'm') => {
@@ -263,7 +263,7 @@ impl<'a> Lexer<'a> {
                             quote_char(c)
                         ));
                     }
-                    self.emit(Kind::Preprocessor);
+                    self.emit(TokenKind::Preprocessor);
                     self.brackets = Brackets::Open { has_duration: true };
                 }
                 c if c.is_ascii_digit() || (c == '.' && self.peek().is_some_and(|c| c.is_ascii_digit())) => {
@@ -284,11 +284,11 @@ impl<'a> Lexer<'a> {
     fn number_or_duration(&mut self) -> Result<(), String> {
         self.at = self.start;
         if self.scan_number() {
-            self.emit(Kind::Number);
+            self.emit(TokenKind::Number);
             return Ok(());
         }
         if self.scan_duration() {
-            self.emit(Kind::Duration);
+            self.emit(TokenKind::Duration);
             return Ok(());
         }
         Err(format!("bad number or duration syntax: {}", quote(self.word())))
@@ -336,7 +336,7 @@ impl<'a> Lexer<'a> {
         self.at > initial && !self.peek().is_some_and(is_alphanumeric)
     }
 
-    /// Goes on where a number ended that is none.
+    /// Goes on where a malformed number ended.
     fn scan_duration(&mut self) -> bool {
         if !self.accept("smhdwy") {
             return false;
@@ -368,7 +368,7 @@ impl<'a> Lexer<'a> {
                 Some(_) => {}
             }
         }
-        self.emit(Kind::Text);
+        self.emit(TokenKind::Text);
         Ok(())
     }
 
@@ -410,14 +410,14 @@ impl<'a> Lexer<'a> {
             match c {
                 c if is_alpha(c) => {
                     self.take_while(is_alphanumeric);
-                    self.emit(Kind::Identifier);
+                    self.emit(TokenKind::Identifier);
                 }
-                ',' => self.emit(Kind::Mark(Mark::Comma)),
+                ',' => self.emit(TokenKind::Mark(Mark::Comma)),
                 '"' | '\'' | '`' => self.string(c)?,
-                '=' if self.accept("~") => self.emit(Kind::Mark(Mark::RegexEqual)),
-                '=' => self.emit(Kind::Mark(Mark::Equal)),
-                '!' if self.accept("~") => self.emit(Kind::Mark(Mark::RegexNotEqual)),
-                '!' if self.accept("=") => self.emit(Kind::Operator(Operator::NotEqual)),
+                '=' if self.accept("~") => self.emit(TokenKind::Mark(Mark::RegexEqual)),
+                '=' => self.emit(TokenKind::Mark(Mark::Equal)),
+                '!' if self.accept("~") => self.emit(TokenKind::Mark(Mark::RegexNotEqual)),
+                '!' if self.accept("=") => self.emit(TokenKind::Operator(Operator::NotEqual)),
                 '!' => {
                     return Err(format!(
                         "unexpected character after '!' inside braces: {}",
@@ -426,7 +426,7 @@ impl<'a> Lexer<'a> {
                 }
                 '{' => return Err("unexpected left brace '{'".to_owned()),
                 '}' => {
-                    self.emit(Kind::Mark(Mark::RightBrace));
+                    self.emit(TokenKind::Mark(Mark::RightBrace));
                     return Ok(());
                 }
                 other => {

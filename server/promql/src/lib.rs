@@ -61,10 +61,10 @@ pub use print::LAID_OUT_BYTES_MAX;
 pub use queryable::QueryableSamples;
 pub use share::{PartialRows, Share};
 pub use source::{Folded, NextSeries, Source};
-pub use span::Span;
+pub use span::TextSpan;
 
 use plan::{Aggregating, Built, Node, Times};
-use source::Listed;
+use source::ListedSeries;
 
 /// An expression that was parsed and checked. Displayed, it is the expression on one line.
 #[derive(Debug, Clone)]
@@ -199,7 +199,7 @@ impl Plan {
         Ok(Self { query, times: at, is_range, options, root, selects, shares })
     }
 
-    /// What the query reads, for [`Self::evaluate`] in the same order. One selector may stand here several times.
+    /// What the query reads, for [`Self::evaluate`] in the same order. One selector may occur here several times.
     pub fn selects(&self) -> &[Select] {
         &self.selects
     }
@@ -226,7 +226,7 @@ impl Plan {
                 "series of {wanted} selectors are needed, {given} were fetched"
             )));
         }
-        self.evaluate_from(&Listed::new(fetched, pace), budget, pace).await
+        self.evaluate_from(&ListedSeries::new(fetched, pace), budget, pace).await
     }
 
     /// Likewise over series that come as they are needed. Those that are folded into others as they come, as in a sum,

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use silverback_model::utc::format_rfc3339;
 
 use crate::number::{format_general, format_two_digits, quote};
-use crate::span::{Span, line_and_column};
+use crate::span::{TextSpan, line_and_column};
 
 /// What an operation on histograms was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Note {
     }
 }
 
-/// So many warnings and so many infos are told; of others the number.
+/// So many warnings and so many infos are shown; of others the number.
 const SHOWN_MAX: usize = 10;
 /// More are not kept: they are only counted.
 const KEPT_MAX: usize = 100;
@@ -213,11 +213,11 @@ const KEPT_MAX: usize = 100;
 /// The notes of one evaluation.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    kept: RefCell<Vec<(Note, Span)>>,
+    kept: RefCell<Vec<(Note, TextSpan)>>,
 }
 
 impl Notes {
-    pub(crate) fn add(&self, note: Note, span: Span) {
+    pub(crate) fn add(&self, note: Note, span: TextSpan) {
         let mut kept = self.kept.borrow_mut();
         // The same note comes again at each step: it is mostly the last. Its place is the one where it came last.
         for (other, place) in kept.iter_mut().rev() {
@@ -232,7 +232,7 @@ impl Notes {
     }
 
     /// All of them, for other notes to take.
-    pub(crate) fn into_kept(self) -> Vec<(Note, Span)> {
+    pub(crate) fn into_kept(self) -> Vec<(Note, TextSpan)> {
         self.kept.into_inner()
     }
 

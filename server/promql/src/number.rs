@@ -18,7 +18,7 @@ pub fn format_float(value: f64) -> String {
     format!("{value}")
 }
 
-/// As a value stands in an answer's JSON: with an exponent where that is much shorter.
+/// As a value is in an answer's JSON: with an exponent where that is much shorter.
 pub(crate) fn write_json_float(out: &mut String, value: f64) {
     let size = value.abs();
     if value.is_finite() && size != 0.0 && !(1e-6..1e21).contains(&size) {

@@ -7,7 +7,8 @@ use silverback_model::printable::is_bare_name;
 use silverback_model::selector::MatchOp;
 
 use crate::ast::{
-    At, Binary, Call, Card, Duration, Edge, Expr, Length, Number, Range, Selector, Subquery, Time, Type,
+    At, Binary, Card, Duration, Edge, Expr, FunctionCall, Length, MatrixSelector, NumberLiteral, Subquery,
+    Time, Type, VectorSelector,
 };
 use crate::number::{format_duration, format_float, format_general, quote};
 
@@ -135,7 +136,7 @@ impl Display for Names<'_> {
     }
 }
 
-impl Display for Number {
+impl Display for NumberLiteral {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.is_duration {
             true => f.write_str(&format_duration((self.value * 1000.0).round() as i64)),
@@ -144,7 +145,7 @@ impl Display for Number {
     }
 }
 
-impl Display for Call {
+impl Display for FunctionCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.signature.name)?;
         for (i, argument) in self.arguments.iter().enumerate() {
@@ -160,7 +161,7 @@ pub(crate) fn matcher_text(matcher: &Matcher) -> String {
     format!("{name}{}{}", matcher.op.operator(), quote(&matcher.value))
 }
 
-fn write_selector(f: &mut Formatter<'_>, selector: &Selector) -> fmt::Result {
+fn write_selector(f: &mut Formatter<'_>, selector: &VectorSelector) -> fmt::Result {
     let is_own_name = |matcher: &&Matcher| {
         &*matcher.name == "__name__"
             && matcher.op == MatchOp::Equal
@@ -227,7 +228,7 @@ impl Display for Duration {
     }
 }
 
-impl Display for Range {
+impl Display for MatrixSelector {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_selector(f, &self.selector)?;
         write!(f, "[{}]", self.range)?;
@@ -248,7 +249,7 @@ impl Display for SubqueryTimes<'_> {
     }
 }
 
-/// What is longer stands on several lines.
+/// What is longer is on several lines.
 const LINE_CHARS_MAX: usize = 100;
 
 /// What an expression may be laid out: the parts of a long chain are indented, each more than the one after it.

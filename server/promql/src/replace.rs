@@ -8,7 +8,7 @@ pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The text would be longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct TextLengthError;
 
 /// What the compiled expression may take, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -31,17 +31,17 @@ impl Replacement {
     }
 
     /// The template with the groups' texts; `None`: the text doesn't match.
-    pub(crate) fn replaced(&self, text: &str) -> Result<Option<String>, TooLong> {
+    pub(crate) fn replaced(&self, text: &str) -> Result<Option<String>, TextLengthError> {
         let Some(captures) = self.expression.captures(text) else { return Ok(None) };
         let longest = captures.iter().flatten().map(|group| group.len()).max().unwrap_or(0);
         let groups = self.template.matches('$').count();
         // Before it is made: groups that are named thousands of times are never put together.
         if self.template.len().saturating_add(groups.saturating_mul(longest)) > 16 * TEXT_BYTES_MAX {
-            return Err(TooLong);
+            return Err(TextLengthError);
         }
         let mut out = String::new();
         captures.expand(&self.template, &mut out);
-        if out.len() > TEXT_BYTES_MAX { Err(TooLong) } else { Ok(Some(out)) }
+        if out.len() > TEXT_BYTES_MAX { Err(TextLengthError) } else { Ok(Some(out)) }
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
             replacement.replaced(&"x".repeat(length)).map(|text| text.map(|text| text.len()))
         };
         assert_eq!(replaced(2, TEXT_BYTES_MAX / 2), Ok(Some(TEXT_BYTES_MAX)));
-        assert_eq!(replaced(2, TEXT_BYTES_MAX / 2 + 1), Err(TooLong));
-        assert_eq!(replaced(40_000, TEXT_BYTES_MAX), Err(TooLong));
+        assert_eq!(replaced(2, TEXT_BYTES_MAX / 2 + 1), Err(TextLengthError));
+        assert_eq!(replaced(40_000, TEXT_BYTES_MAX), Err(TextLengthError));
     }
 }

@@ -6,7 +6,7 @@ use std::any::Any;
 use crate::notes::Note;
 use crate::plan::Times;
 use crate::queryable::QueryableSamples;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// An aggregation of a plan, at the times at which its rows are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +21,9 @@ pub struct Share {
 pub struct PartialRows {
     /// Of the aggregation's own kind, by which alone they are read.
     pub(crate) rows: Box<dyn Any + Send>,
-    pub(crate) notes: Vec<(Note, Span)>,
-    /// What the rows take. Nobody holds it on their way: who folded has given it back, and who asked takes it as they come.
+    pub(crate) notes: Vec<(Note, TextSpan)>,
+    /// What the rows take. Nobody holds it on their way: the core that folded has given it back, and the one that asked
+    /// takes it as they come.
     pub(crate) samples: usize,
     pub(crate) bytes: usize,
     /// Samples that were read for them.

@@ -110,7 +110,7 @@ mod tests {
             true
         }
 
-        fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+        fn yield_now(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
             self.most.set(self.most.get().max(self.comparisons.take()));
             Box::pin(std::future::ready(Ok(())))
         }

@@ -34,10 +34,10 @@ pub trait Source {
 }
 
 /// Series that are all in memory, in any order.
-pub(crate) struct Listed<'a> {
+pub(crate) struct ListedSeries<'a> {
     fetched: &'a [Vec<Fetched>],
     pacing: Pacing<'a>,
-    /// Of each select what of it is read.
+    /// By select: the reading of it.
     read: RefCell<Vec<Option<Reading>>>,
 }
 
@@ -48,7 +48,7 @@ struct Reading {
     given: usize,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> ListedSeries<'a> {
     pub(crate) fn new(fetched: &'a [Vec<Fetched>], pace: &'a dyn Pace) -> Self {
         let read = RefCell::new(fetched.iter().map(|_| None).collect());
         Self { fetched, pacing: Pacing::new(pace), read }
@@ -71,7 +71,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-impl Source for Listed<'_> {
+impl Source for ListedSeries<'_> {
     fn next(&self, select: usize) -> NextSeries<'_> {
         Box::pin(self.advance(select))
     }

@@ -1,16 +1,16 @@
-//! Where in an expression's text something stands, and how a person is told of it: line and column from 1.
+//! Where in an expression's text something is, and how it is shown to a person: line and column from 1.
 
 /// A range of bytes in an expression's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Span {
+pub struct TextSpan {
     /// Of the first byte.
     pub start: u32,
-    /// Behind the last byte.
+    /// After the last byte.
     pub end: u32,
 }
 
-impl Span {
-    /// From the first byte's place to the place behind the last.
+impl TextSpan {
+    /// From the first byte's place to the place after the last.
     pub(crate) const fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }

@@ -3,11 +3,11 @@
 use silverback_model::named;
 
 use crate::number::quote;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// Punctuation, which stands for itself.
     Mark(Mark),
     Operator(Operator),
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Number,
     Duration,
     End,
-    /// The text is no expression from here on; the words are beside the tokens.
+    /// The text isn't an expression from here on; the words are beside the tokens.
     Error,
 }
 
@@ -142,12 +142,12 @@ named! {
 /// A token and its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Token {
-    pub(crate) kind: Kind,
-    pub(crate) span: Span,
+    pub(crate) kind: TokenKind,
+    pub(crate) span: TextSpan,
 }
 
 impl Operator {
-    /// Whether it compares: it filters, or with `bool` tells 0 or 1.
+    /// Whether it compares: it filters, or with `bool` gives 0 or 1.
     pub const fn is_comparison(self) -> bool {
         matches!(
             self,
@@ -202,20 +202,21 @@ impl Aggregator {
 }
 
 /// What a word means, in whatever case it is written.
-pub(crate) fn keyword(word: &str) -> Option<Kind> {
+pub(crate) fn keyword(word: &str) -> Option<TokenKind> {
     const LONGEST: usize = 12;
     if word.len() > LONGEST {
         return None;
     }
     let word = word.to_ascii_lowercase();
     match word.as_str() {
-        "start" | "end" | "step" | "range" | "max_of" | "min_of" => return Some(Kind::Preprocessor),
-        "inf" | "nan" => return Some(Kind::Number),
+        "start" | "end" | "step" | "range" | "max_of" | "min_of" => return Some(TokenKind::Preprocessor),
+        "inf" | "nan" => return Some(TokenKind::Number),
         _other => {}
     }
-    let operator = Operator::ALL.into_iter().find(|one| one.as_str() == word).map(Kind::Operator);
-    let aggregator = || Aggregator::ALL.into_iter().find(|one| one.as_str() == word).map(Kind::Aggregator);
-    let keyword = || Keyword::ALL.into_iter().find(|one| one.as_str() == word).map(Kind::Keyword);
+    let operator = Operator::ALL.into_iter().find(|one| one.as_str() == word).map(TokenKind::Operator);
+    let aggregator =
+        || Aggregator::ALL.into_iter().find(|one| one.as_str() == word).map(TokenKind::Aggregator);
+    let keyword = || Keyword::ALL.into_iter().find(|one| one.as_str() == word).map(TokenKind::Keyword);
     operator.or_else(aggregator).or_else(keyword)
 }
 
@@ -227,19 +228,19 @@ pub(crate) fn describe(token: Token, text: &str) -> String {
         Some(_) | None => quote(word),
     };
     match token.kind {
-        Kind::End => "end of input".to_owned(),
-        Kind::Operator(operator) => format!("<op:{}>", operator.as_str()),
-        Kind::Mark(Mark::At) => "<op:@>".to_owned(),
-        Kind::Mark(Mark::RegexEqual) => "<op:=~>".to_owned(),
-        Kind::Mark(Mark::RegexNotEqual) => "<op:!~>".to_owned(),
-        Kind::Aggregator(_) => format!("<aggr:{word}>"),
-        Kind::Keyword(_) => format!("<{word}>"),
-        Kind::Preprocessor | Kind::Mark(_) => shortened(),
-        Kind::Identifier => format!("identifier {}", quote(word)),
-        Kind::MetricIdentifier => format!("metric identifier {}", quote(word)),
-        Kind::Text => format!("string {}", shortened()),
-        Kind::Number => format!("number {}", shortened()),
-        Kind::Duration => format!("duration {}", shortened()),
-        Kind::Error => "error".to_owned(),
+        TokenKind::End => "end of input".to_owned(),
+        TokenKind::Operator(operator) => format!("<op:{}>", operator.as_str()),
+        TokenKind::Mark(Mark::At) => "<op:@>".to_owned(),
+        TokenKind::Mark(Mark::RegexEqual) => "<op:=~>".to_owned(),
+        TokenKind::Mark(Mark::RegexNotEqual) => "<op:!~>".to_owned(),
+        TokenKind::Aggregator(_) => format!("<aggr:{word}>"),
+        TokenKind::Keyword(_) => format!("<{word}>"),
+        TokenKind::Preprocessor | TokenKind::Mark(_) => shortened(),
+        TokenKind::Identifier => format!("identifier {}", quote(word)),
+        TokenKind::MetricIdentifier => format!("metric identifier {}", quote(word)),
+        TokenKind::Text => format!("string {}", shortened()),
+        TokenKind::Number => format!("number {}", shortened()),
+        TokenKind::Duration => format!("duration {}", shortened()),
+        TokenKind::Error => "error".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use silverback_model::Matcher;
 
-use crate::ast::{At, Binary, Card, Duration, Edge, Expr, Length, Matching, Selector, Time, Type};
+use crate::ast::{At, Binary, Card, Duration, Edge, Expr, Length, Matching, Time, Type, VectorSelector};
 use crate::functions::Variadic;
 use crate::json::write_text;
 use crate::number::format_float;
@@ -120,7 +120,7 @@ fn write_expr(out: &mut String, expr: &Expr) {
         }
         Expr::Binary(binary) => {
             let (first, links) = binary.chain();
-            // From the outermost inwards each stands in the left side of the one before.
+            // From the outermost inwards each is in the left side of the one before.
             for (at, link) in links.iter().rev().enumerate() {
                 if at > 0 {
                     object = Object::open(object.out);
@@ -195,7 +195,7 @@ fn write_matchers(object: &mut Object<'_>, matchers: &[Matcher]) {
     out.push(']');
 }
 
-fn write_selector(object: &mut Object<'_>, selector: &Selector) {
+fn write_selector(object: &mut Object<'_>, selector: &VectorSelector) {
     object.text("name", &selector.name);
     write_time(object, &selector.time);
 }

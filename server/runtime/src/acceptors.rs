@@ -1,7 +1,7 @@
 //! The acceptors of one address: how many connections each has, and what one hands to another.
 //!
 //! The kernel deals connections out to listening sockets by a hash, so of few connections one executor
-//! may get most. Who accepts one while another has fewer hands it over before anything is read of it.
+//! may get most. A core that accepts one while another has fewer hands it over before anything is read of it.
 //! That takes a lock and, at most, a wake for each connection accepted, and nothing for each request.
 use std::{
     collections::VecDeque,
@@ -47,7 +47,7 @@ pub(super) struct Member {
 #[derive(Debug)]
 pub(super) enum Placed {
     /// It stays.
-    Here(Socket, Permit),
+    Here(Socket, AcceptorPermit),
     /// Another acceptor has it now.
     Elsewhere,
     /// All have as many as they may.
@@ -56,9 +56,9 @@ pub(super) enum Placed {
 
 /// One connection's place under the limit; free again when dropped.
 #[derive(Debug)]
-pub(super) struct Permit(Arc<Acceptor>);
+pub(super) struct AcceptorPermit(Arc<Acceptor>);
 
-impl Drop for Permit {
+impl Drop for AcceptorPermit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Member {
         }
         chosen.open.fetch_add(1, Ordering::Relaxed);
         if Arc::ptr_eq(chosen, &self.own) {
-            return Placed::Here(socket, Permit(self.own.clone()));
+            return Placed::Here(socket, AcceptorPermit(self.own.clone()));
         }
         let mut handed = chosen.handed();
         handed.sockets.push_back(socket);
@@ -113,10 +113,10 @@ impl Member {
     }
 
     /// The next connection that another acceptor handed over.
-    pub(super) fn poll_handed(&self, cx: &Context<'_>) -> Poll<(Socket, Permit)> {
+    pub(super) fn poll_handed(&self, cx: &Context<'_>) -> Poll<(Socket, AcceptorPermit)> {
         let mut handed = self.own.handed();
         if let Some(socket) = handed.sockets.pop_front() {
-            return Poll::Ready((socket, Permit(self.own.clone())));
+            return Poll::Ready((socket, AcceptorPermit(self.own.clone())));
         }
         match &handed.waker {
             Some(known) if known.will_wake(cx.waker()) => {}

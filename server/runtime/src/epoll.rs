@@ -7,9 +7,9 @@ use std::{
 /// What became of a watched descriptor.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Event(libc::epoll_event);
+pub(super) struct ReadyEvent(libc::epoll_event);
 
-impl Event {
+impl ReadyEvent {
     pub(super) const NONE: Self = Self(libc::epoll_event { events: 0, u64: 0 });
 
     const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLPRI) as u32;
@@ -57,7 +57,7 @@ impl Epoll {
 
     /// Watches `fd` for every change until it is closed; events name it by `key`.
     pub(super) fn add(&self, fd: RawFd, key: u64) -> io::Result<()> {
-        let events = Event::READABLE | Event::WRITABLE | Event::ENDED | libc::EPOLLET as u32;
+        let events = ReadyEvent::READABLE | ReadyEvent::WRITABLE | ReadyEvent::ENDED | libc::EPOLLET as u32;
         let mut event = libc::epoll_event { events, u64: key };
         // SAFETY: `event` lives through the call, which only reads it.
         let result = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
@@ -65,9 +65,9 @@ impl Epoll {
     }
 
     /// The events that are there now, as many as fit; never waits.
-    pub(super) fn poll<'a>(&self, events: &'a mut [Event]) -> io::Result<&'a [Event]> {
+    pub(super) fn poll<'a>(&self, events: &'a mut [ReadyEvent]) -> io::Result<&'a [ReadyEvent]> {
         let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
-        // SAFETY: `Event` is a transparent `epoll_event`, and `room` is no more than the slice holds.
+        // SAFETY: `ReadyEvent` is a transparent `epoll_event`, and `room` is no more than the slice holds.
         let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr().cast(), room, 0) };
         match usize::try_from(count) {
             Ok(count) => Ok(&events[..count]),
@@ -92,7 +92,7 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let epoll = Epoll::new().unwrap();
         epoll.add(far.as_raw_fd(), 7).unwrap();
-        let mut events = [Event::NONE; 4];
+        let mut events = [ReadyEvent::NONE; 4];
 
         let first = epoll.poll(&mut events).unwrap();
         assert_eq!(first.len(), 1);

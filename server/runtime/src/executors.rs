@@ -32,9 +32,9 @@ use super::{
 };
 use silverback_model::limits::LANE_CAPACITY;
 
-/// How often it is looked whether an executor that doesn't report is there no more.
+/// How often it checks whether an executor that doesn't report has ended.
 const DEATH_LOOK: Duration = Duration::from_millis(50);
-/// How often it is told for which executors a start waits.
+/// How often the executors that a start waits for are logged.
 const WAIT_WORD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether glommio may preempt what runs on an executor.
@@ -61,7 +61,7 @@ pub enum Pinning {
 /// How the executors are set up.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The CPU of each executor, by number. A CPU may stand more than once.
+    /// The CPU of each executor, by number. A CPU may occur more than once.
     pub cpus: Vec<usize>,
     /// Whether they stay there.
     pub pinning: Pinning,
@@ -215,11 +215,11 @@ struct Go;
 struct Made {
     cpu: usize,
     result: Result<(), String>,
-    memory: Result<(), MemoryRefused>,
+    memory: Result<(), MemoryBindError>,
 }
 
 /// The kernel doesn't let an executor prefer a node's memory.
-struct MemoryRefused {
+struct MemoryBindError {
     index: usize,
     error: io::Error,
 }
@@ -281,7 +281,7 @@ impl<R: Send + 'static> Crew<R> {
     fn dismiss(mut self) {
         self.abandoned.request();
         self.threads.iter_mut().for_each(|thread| drop(thread.go.take()));
-        // Why they end is told by what dismissed them.
+        // Why they end is reported by what dismissed them.
         let _ = self.join();
     }
 }
@@ -302,7 +302,7 @@ impl Reports {
             Ok(())
         })?;
         // The first of them: they are all refused for one reason.
-        if let Some(MemoryRefused { index, error }) = refused {
+        if let Some(MemoryBindError { index, error }) = refused {
             tracing::info!(
                 executor = index, %error,
                 "executors can't prefer memory of their node: it is where a CPU first touches it"
@@ -348,7 +348,7 @@ fn await_all<M>(
     Ok(())
 }
 
-/// What one executor's thread needs before its executor stands.
+/// What one executor's thread needs before its executor is up.
 struct Seat {
     index: usize,
     options: Options,
@@ -360,9 +360,11 @@ struct Seat {
 }
 
 impl Seat {
-    fn prefer_memory(&self) -> Result<(), MemoryRefused> {
+    fn prefer_memory(&self) -> Result<(), MemoryBindError> {
         match self.options.memory_nodes.get(self.index).copied().flatten() {
-            Some(node) => numa::prefer_node(node).map_err(|error| MemoryRefused { index: self.index, error }),
+            Some(node) => {
+                numa::prefer_node(node).map_err(|error| MemoryBindError { index: self.index, error })
+            }
             None => Ok(()),
         }
     }
@@ -384,7 +386,7 @@ impl Seat {
             Ok(local) => (Some(local), Ok(())),
             Err(reason) => (None, Err(reason)),
         };
-        // Who waits for the report may have given up: then there is no word to go either.
+        // Whoever waits for the report may have given up: then there is no word to go either.
         let _ = self.made.send((self.index, Made { cpu, result, memory }));
         let (Some(local), Ok(Go)) = (local, self.told_to_go.recv()) else { return None };
         let Self { index, beat, connected, abandoned, .. } = self;

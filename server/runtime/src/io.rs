@@ -16,7 +16,7 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use socket2::Socket;
 
-use super::readiness::{Hangup, Progress, Watched};
+use super::readiness::{Hangup, IoProgress, Watched};
 
 /// What one call may send. The kernel copies it, and on loopback takes it in for the receiver, too, before it
 /// comes back: some 30 µs for as much.
@@ -98,8 +98,8 @@ impl Stream {
     }
 }
 
-fn progress(moved: usize, room: usize) -> Progress {
-    if moved < room { Progress::Part } else { Progress::Whole }
+fn progress(moved: usize, room: usize) -> IoProgress {
+    if moved < room { IoProgress::Part } else { IoProgress::Whole }
 }
 
 /// Calls `send` with what one call sends of `slices`, and its bytes: the first slices, and of one that doesn't fit the
@@ -146,21 +146,21 @@ impl Read for Stream {
     }
 }
 
-/// What becomes of bytes that were looked at where they lie.
+/// What becomes of bytes that were looked at where they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum SeenBytes {
     /// They count as read.
     Passed,
-    /// Who looked has them, and they count as not read.
+    /// Whoever looked has them, and they count as not read.
     Kept,
 }
 
-/// Reads into `buffer` and lets `see` look at what came, where it lies. It decides whether it counts.
+/// Reads into `buffer` and lets `see` look at what came, where it is. It decides whether it counts.
 pub(super) fn poll_read_seen<I: Read + Unpin>(
     io: &mut I,
     cx: &mut Context<'_>,
     buffer: &mut ReadBufCursor<'_>,
-    see: impl FnOnce(&[u8]) -> Seen,
+    see: impl FnOnce(&[u8]) -> SeenBytes,
 ) -> Poll<io::Result<()>> {
     // SAFETY: nothing in the buffer is made uninitialised: it is only lent on to be read into.
     let mut lent = ReadBuf::uninit(unsafe { buffer.as_mut() });
@@ -168,8 +168,8 @@ pub(super) fn poll_read_seen<I: Read + Unpin>(
     let count = lent.filled().len();
     match see(lent.filled()) {
         // SAFETY: that many bytes at its beginning are filled.
-        Seen::Passed => unsafe { buffer.advance(count) },
-        Seen::Kept => {}
+        SeenBytes::Passed => unsafe { buffer.advance(count) },
+        SeenBytes::Kept => {}
     }
     Poll::Ready(Ok(()))
 }
@@ -185,7 +185,7 @@ impl Write for Stream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         with_sent_at_once(slices, |slices, room| {
-            // A gathered send is the dearer call.
+            // A gathered send is the more expensive call.
             if let [one] = slices {
                 return self.poll_send(cx, one);
             }

@@ -21,7 +21,7 @@ const BATCH_MAX: usize = 256;
 
 /// A message that was not taken, and why.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused<T> {
+pub enum OfferRejected<T> {
     /// The lane is full.
     #[error("the lane is full")]
     Full(T),
@@ -30,7 +30,7 @@ pub enum Refused<T> {
     Closed(T),
 }
 
-impl<T> Refused<T> {
+impl<T> OfferRejected<T> {
     /// The message.
     pub fn into_message(self) -> T {
         match self {
@@ -93,13 +93,13 @@ impl<T: Send + 'static> LaneSenders<T> {
     ///
     /// # Panics
     /// If `to` is the sender itself or no executor.
-    pub fn offer(&self, to: usize, message: T) -> Result<(), Refused<T>> {
+    pub fn offer(&self, to: usize, message: T) -> Result<(), OfferRejected<T>> {
         let lane = self.0[to].as_ref().expect("an executor has no lane to itself");
         lane.try_send(message).map_err(|error| {
             counters::with(|c| c.lane_refusals += 1);
             match error {
-                GlommioError::WouldBlock(ResourceType::Channel(message)) => Refused::Full(message),
-                GlommioError::Closed(ResourceType::Channel(message)) => Refused::Closed(message),
+                GlommioError::WouldBlock(ResourceType::Channel(message)) => OfferRejected::Full(message),
+                GlommioError::Closed(ResourceType::Channel(message)) => OfferRejected::Closed(message),
                 error => unreachable!("a channel refuses for one of two reasons, not {error:?}"),
             }
         })

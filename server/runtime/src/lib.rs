@@ -79,7 +79,7 @@ pub use cpu_time::thread_cpu_time;
 pub use executors::{Executor, Options, Pinning, Preemption, RunError, run};
 pub use http::{Encryption, HttpLimits, HttpServer, WatchedBody};
 pub use io::Stream;
-pub use lanes::{Delivery, LaneReceivers, LaneSenders, Refused};
+pub use lanes::{Delivery, LaneReceivers, LaneSenders, OfferRejected};
 pub use listen::{BoundAddress, Listener, connections_ended};
 pub use peers::{Peer, shown_address};
 pub use shutdown::Shutdown;

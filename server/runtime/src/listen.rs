@@ -19,7 +19,7 @@ use super::{
     counters,
     io::Stream,
     peers::Peer,
-    readiness::{Progress, Watched},
+    readiness::{IoProgress, Watched},
     timers::{reactor_polled, sleep},
 };
 
@@ -98,7 +98,7 @@ pub struct Listener {
 }
 
 thread_local! {
-    // Beside the counters: they tell how many are left.
+    // Beside the counters: they say how many are left.
     static CONNECTION_ENDS: Rc<Changes> = Rc::default();
 }
 
@@ -116,12 +116,12 @@ fn connections_open() -> u64 {
 
 /// One accepted connection's place under the limit; free again when dropped.
 #[derive(Debug)]
-pub struct Permit {
-    _of_acceptor: acceptors::Permit,
+pub struct ConnectionPermit {
+    _of_acceptor: acceptors::AcceptorPermit,
 }
 
-impl Permit {
-    fn new(of_acceptor: acceptors::Permit) -> Self {
+impl ConnectionPermit {
+    fn new(of_acceptor: acceptors::AcceptorPermit) -> Self {
         counters::with(|c| {
             c.connections_open += 1;
             c.connections_accepted += 1;
@@ -130,7 +130,7 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         counters::with(|c| c.connections_open -= 1);
         CONNECTION_ENDS.with(|ends| ends.happen());
@@ -138,37 +138,40 @@ impl Drop for Permit {
 }
 
 /// What a listener waits for.
-enum Arrival {
+enum AcceptedConnection {
     /// The kernel has a connection for this executor's socket.
     Accepted(Socket),
     /// Another executor hands one over.
-    Handed(Socket, acceptors::Permit),
+    Handed(Socket, acceptors::AcceptorPermit),
 }
 
 impl Listener {
     /// Waits for the next connection that is this executor's. One above the limit is closed at once,
     /// and counted.
-    pub async fn accept(&self) -> io::Result<(Stream, Permit)> {
+    pub async fn accept(&self) -> io::Result<(Stream, ConnectionPermit)> {
         self.accept_evicting(|_| false).await
     }
 
     /// The same. At the limit `evict` ends a connection that can be spared for one from that address, and the new one
-    /// takes its place; it tells whether there is one.
-    pub(super) async fn accept_evicting(&self, evict: impl Fn(Peer) -> bool) -> io::Result<(Stream, Permit)> {
+    /// takes its place; it returns whether there is one.
+    pub(super) async fn accept_evicting(
+        &self,
+        evict: impl Fn(Peer) -> bool,
+    ) -> io::Result<(Stream, ConnectionPermit)> {
         let mut refusals = 0;
         loop {
             let placed = match self.arrival().await {
-                Ok(Arrival::Accepted(socket)) => self.place(socket, &evict).await,
-                Ok(Arrival::Handed(socket, permit)) => Placed::Here(socket, permit),
-                Err(error) => match Failed::of(&error) {
-                    Failed::Connection => continue,
-                    Failed::Accepting => {
+                Ok(AcceptedConnection::Accepted(socket)) => self.place(socket, &evict).await,
+                Ok(AcceptedConnection::Handed(socket, permit)) => Placed::Here(socket, permit),
+                Err(error) => match AcceptError::of(&error) {
+                    AcceptError::Connection => continue,
+                    AcceptError::Accepting => {
                         silverback_host::warn_limited!(%error, "no connection can be accepted for now");
                         counters::with(|c| c.accept_failures += 1);
                         sleep(FAILURE_WAIT).await;
                         continue;
                     }
-                    Failed::Socket => return Err(error),
+                    AcceptError::Socket => return Err(error),
                 },
             };
             match placed {
@@ -201,17 +204,17 @@ impl Listener {
         }
     }
 
-    async fn arrival(&self) -> io::Result<Arrival> {
+    async fn arrival(&self) -> io::Result<AcceptedConnection> {
         poll_fn(|cx| match self.member.poll_handed(cx) {
-            Poll::Ready((socket, permit)) => Poll::Ready(Ok(Arrival::Handed(socket, permit))),
-            Poll::Pending => self.poll_accept(cx).map_ok(Arrival::Accepted),
+            Poll::Ready((socket, permit)) => Poll::Ready(Ok(AcceptedConnection::Handed(socket, permit))),
+            Poll::Pending => self.poll_accept(cx).map_ok(AcceptedConnection::Accepted),
         })
         .await
     }
 
     fn poll_accept(&self, cx: &Context<'_>) -> Poll<io::Result<Socket>> {
         self.watched
-            .poll_read_with(cx, |listening| listening.accept().map(|(socket, _)| (socket, Progress::Whole)))
+            .poll_read_with(cx, |listening| listening.accept().map(|(socket, _)| (socket, IoProgress::Whole)))
     }
 }
 
@@ -219,16 +222,16 @@ fn peer_of(socket: &Socket) -> Peer {
     Peer::of(socket.peer_addr().ok().and_then(|address| address.as_socket()).map(|address| address.ip()))
 }
 
-fn admit(socket: Socket, permit: acceptors::Permit) -> io::Result<(Stream, Permit)> {
-    // A peer that has gone again can make this fail: the first read tells.
+fn admit(socket: Socket, permit: acceptors::AcceptorPermit) -> io::Result<(Stream, ConnectionPermit)> {
+    // A peer that has gone again can make this fail: the first read shows it.
     let _ = socket.set_tcp_nodelay(true);
-    let permit = Permit::new(permit);
+    let permit = ConnectionPermit::new(permit);
     Ok((Stream::new(socket)?, permit))
 }
 
 /// What is at fault where no connection came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failed {
+enum AcceptError {
     /// That connection alone.
     Connection,
     /// Something that may pass: descriptors, memory, the network.
@@ -237,7 +240,7 @@ enum Failed {
     Socket,
 }
 
-impl Failed {
+impl AcceptError {
     fn of(error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ECONNABORTED | libc::ECONNRESET | libc::EPERM | libc::EACCES) => Self::Connection,
@@ -254,14 +257,14 @@ mod tests {
 
     #[test]
     fn a_socket_is_given_up_only_where_it_is_none_any_more() {
-        let check = |errno| Failed::of(&io::Error::from_raw_os_error(errno));
+        let check = |errno| AcceptError::of(&io::Error::from_raw_os_error(errno));
         for errno in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
-            assert_eq!(check(errno), Failed::Accepting);
+            assert_eq!(check(errno), AcceptError::Accepting);
         }
         for errno in [libc::EPROTO, libc::ENETDOWN, libc::EHOSTUNREACH, libc::EOPNOTSUPP, libc::EIO] {
-            assert_eq!(check(errno), Failed::Accepting);
+            assert_eq!(check(errno), AcceptError::Accepting);
         }
-        assert_eq!(check(libc::ECONNABORTED), Failed::Connection);
-        assert_eq!(check(libc::EBADF), Failed::Socket);
+        assert_eq!(check(libc::ECONNABORTED), AcceptError::Connection);
+        assert_eq!(check(libc::EBADF), AcceptError::Socket);
     }
 }

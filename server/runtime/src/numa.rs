@@ -29,9 +29,9 @@ pub(super) fn prefer_node(node: usize) -> io::Result<()> {
     }
     let mut mask: [c_ulong; NODES_MAX / WORD_BITS] = [0; NODES_MAX / WORD_BITS];
     mask[node / WORD_BITS] |= 1 << (node % WORD_BITS);
-    // The kernel takes one bit less than it is told.
+    // The kernel takes one bit less than it is given.
     let bits: c_ulong = NODES_MAX as c_ulong + 1;
-    // SAFETY: the kernel reads the mask, of as many bits as it is told, and writes nothing.
+    // SAFETY: the kernel reads the mask, of as many bits as it is given, and writes nothing.
     let result: c_long =
         unsafe { libc::syscall(libc::SYS_set_mempolicy, MPOL_PREFERRED, mask.as_ptr(), bits) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -58,7 +58,7 @@ mod tests {
         let mut mode: c_int = -1;
         let mut mask: [c_ulong; NODES_MAX / WORD_BITS] = [0; NODES_MAX / WORD_BITS];
         let bits = NODES_MAX as c_ulong;
-        // SAFETY: the kernel writes one number and at most as many bits as it is told.
+        // SAFETY: the kernel writes one number and at most as many bits as it is given.
         let result = unsafe {
             let mask = mask.as_mut_ptr();
             libc::syscall(
@@ -79,7 +79,7 @@ mod tests {
 
     /// The node that the page of `byte` is on.
     fn node_of(byte: &u8) -> io::Result<c_int> {
-        // The kernel tells nothing of a page that its balancer has just made to fault.
+        // The kernel says nothing of a page that its balancer has just made to fault.
         std::hint::black_box(*byte);
         let pages = [std::ptr::from_ref(byte)];
         let mut status: c_int = -1;

@@ -1,4 +1,4 @@
-//! Who holds something scarce: things in the order in which they came, by the address that they came from. It tells who
+//! Who holds something scarce: things in the order in which they came, by the address that they came from. It knows who
 //! has most, who came first, and whose turn is next; what becomes of that is its user's.
 
 use std::{
@@ -30,18 +30,18 @@ pub fn shown_address(address: Option<IpAddr>) -> String {
 }
 
 /// A thing's number: those that came later have higher ones.
-pub(crate) type Number = u64;
+pub(crate) type PeerNumber = u64;
 
 /// Where a round through the peers begins.
-pub(crate) type Turn = Bound<Peer>;
+pub(crate) type RoundStart = Bound<Peer>;
 
 /// Things by peer. Each step takes the time of a search among them.
 #[derive(Debug)]
 pub(crate) struct ByPeer<T> {
-    things: BTreeMap<Peer, BTreeMap<Number, T>>,
+    things: BTreeMap<Peer, BTreeMap<PeerNumber, T>>,
     by_count: BTreeSet<(usize, Peer)>,
-    order: BTreeMap<Number, Peer>,
-    next: Number,
+    order: BTreeMap<PeerNumber, Peer>,
+    next: PeerNumber,
 }
 
 impl<T> Default for ByPeer<T> {
@@ -66,24 +66,24 @@ impl<T> ByPeer<T> {
     }
 
     /// The one that came first.
-    pub(crate) fn first(&self) -> Option<(Number, &T)> {
+    pub(crate) fn first(&self) -> Option<(PeerNumber, &T)> {
         let (number, peer) = self.order.first_key_value()?;
         self.things.get(peer)?.get(number).map(|thing| (*number, thing))
     }
 
     /// A peer's first.
-    pub(crate) fn first_of(&self, peer: Peer) -> Option<(Number, &T)> {
+    pub(crate) fn first_of(&self, peer: Peer) -> Option<(PeerNumber, &T)> {
         self.things.get(&peer)?.first_key_value().map(|(number, thing)| (*number, thing))
     }
 
     /// Who has something and is next, in a round that begins there.
-    pub(crate) fn next_peer(&self, turn: Turn) -> Option<Peer> {
+    pub(crate) fn next_peer(&self, turn: RoundStart) -> Option<Peer> {
         let next = self.things.range((turn, Bound::Unbounded)).next();
         next.or_else(|| self.things.first_key_value()).map(|(peer, _)| *peer)
     }
 
     /// One more, of that peer.
-    pub(crate) fn insert(&mut self, peer: Peer, thing: T) -> Number {
+    pub(crate) fn insert(&mut self, peer: Peer, thing: T) -> PeerNumber {
         let number = self.next;
         self.next += 1;
         self.order.insert(number, peer);
@@ -92,12 +92,12 @@ impl<T> ByPeer<T> {
     }
 
     /// Takes one out, where it is there.
-    pub(crate) fn remove(&mut self, number: Number) -> Option<T> {
+    pub(crate) fn remove(&mut self, number: PeerNumber) -> Option<T> {
         let peer = self.order.remove(&number)?;
         self.change(peer, |things| things.remove(&number))
     }
 
-    fn change<R>(&mut self, peer: Peer, change: impl FnOnce(&mut BTreeMap<Number, T>) -> R) -> R {
+    fn change<R>(&mut self, peer: Peer, change: impl FnOnce(&mut BTreeMap<PeerNumber, T>) -> R) -> R {
         let things = self.things.entry(peer).or_default();
         let before = things.len();
         let result = change(things);

@@ -17,7 +17,7 @@ use super::beat::Beat;
 /// Between 10 and 20 ms: often enough that nobody notices a lost wake, seldom enough to cost nothing.
 const INTERVAL: Duration = Duration::from_millis(15);
 
-/// An executor that has been silent for this long is told of.
+/// An executor that has been silent for this long is logged.
 const SILENCE_WORTH_A_WARNING: Duration = Duration::from_secs(5);
 
 /// The thread; it ends when this is dropped.

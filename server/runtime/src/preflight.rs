@@ -1,7 +1,7 @@
 //! What must hold before anything starts: io_uring, lockable memory, a usable data directory.
 //!
 //! Each fault is found before glommio meets it (it panics or hangs on some) and says what to do.
-//! The judging is pure; the asking stands at the end.
+//! The judging is pure; the asking is at the end.
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -31,7 +31,7 @@ const RINGS: u64 = 3;
 
 /// A reason not to start.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum PreflightError {
     /// The kernel is older than io_uring needs.
     #[error("kernel {release} is too old: Linux {}.{} or newer is needed for io_uring", KERNEL_MIN.0, KERNEL_MIN.1)]
     OldKernel {
@@ -80,7 +80,7 @@ pub enum Fault {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "it is a file, or lies below one; --data-dir names a directory, which is made if it isn't there"
+            "it is a file, or below one; --data-dir names a directory, which is made if it isn't there"
         }
         _ => "make it writable for this user, or name another one with --data-dir",
     }
@@ -88,7 +88,7 @@ fn advice(error: &io::Error) -> &'static str {
 
 /// Something worth a warning, with which the node still runs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Caution {
+pub enum PreflightCaution {
     /// The data directory forgets everything with the machine's power.
     #[error("the data directory is on {file_system}: nothing there survives a restart of the host")]
     VolatileFileSystem {
@@ -128,8 +128,8 @@ pub enum Caution {
     },
 }
 
-impl Caution {
-    /// Whether an operator has to do something. What a usual machine has by default is told, and no more.
+impl PreflightCaution {
+    /// Whether an operator has to do something. What a usual machine has by default is logged, and no more.
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::LittleMemlock { .. })
     }
@@ -143,7 +143,7 @@ pub struct Report {
     /// The data directory's file system.
     pub file_system: &'static str,
     /// What is worth a warning.
-    pub cautions: Vec<Caution>,
+    pub cautions: Vec<PreflightCaution>,
 }
 
 /// Asks for all that must hold, and gives every fault at once. Makes the data directory, and raises
@@ -153,7 +153,7 @@ pub fn preflight(
     executors: usize,
     io_memory_bytes: usize,
     connections: usize,
-) -> Result<Report, Vec<Fault>> {
+) -> Result<Report, Vec<PreflightError>> {
     let kernel = kernel_release();
     let mut faults = Vec::new();
     let mut cautions = Vec::new();
@@ -174,44 +174,46 @@ pub fn preflight(
             file_system = file_system_name(directory.file_system);
             cautions.extend(judge_directory(&directory));
         }
-        Err(error) => faults.push(Fault::DataDirectory { path: data_directory.to_owned(), error }),
+        Err(error) => faults.push(PreflightError::DataDirectory { path: data_directory.to_owned(), error }),
     }
     if faults.is_empty() { Ok(Report { kernel, file_system, cautions }) } else { Err(faults) }
 }
 
-fn judge_io_uring(error: io::Error, kernel: &str, setting: Option<u32>) -> Fault {
+fn judge_io_uring(error: io::Error, kernel: &str, setting: Option<u32>) -> PreflightError {
     let is_old = parse_release(kernel).is_some_and(|version| version < KERNEL_MIN);
     match (error.raw_os_error(), setting) {
-        (_, _) if is_old => Fault::OldKernel { release: kernel.to_owned() },
-        (Some(libc::EPERM), Some(setting @ 1..)) => Fault::IoUringDisabled { setting },
+        (_, _) if is_old => PreflightError::OldKernel { release: kernel.to_owned() },
+        (Some(libc::EPERM), Some(setting @ 1..)) => PreflightError::IoUringDisabled { setting },
         // A filter answers with either; a kernel of this age answers neither by itself.
-        (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), _) => Fault::IoUringFiltered(error),
-        _ => Fault::IoUring(error),
+        (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), _) => PreflightError::IoUringFiltered(error),
+        _ => PreflightError::IoUring(error),
     }
 }
 
-fn judge_memlock(limit: Limit, wanted_bytes: u64) -> Result<Option<Caution>, Fault> {
+fn judge_memlock(limit: Limit, wanted_bytes: u64) -> Result<Option<PreflightCaution>, PreflightError> {
     if limit.soft < MEMLOCK_BYTES_MIN {
-        return Err(Fault::Memlock { hard_bytes: limit.hard });
+        return Err(PreflightError::Memlock { hard_bytes: limit.hard });
     }
     let is_little = limit.soft < wanted_bytes;
-    Ok(is_little.then_some(Caution::LittleMemlock { bytes: limit.soft, wanted_bytes }))
+    Ok(is_little.then_some(PreflightCaution::LittleMemlock { bytes: limit.soft, wanted_bytes }))
 }
 
-fn judge_descriptors(limit: Limit, wanted: u64) -> Option<Caution> {
-    (limit.soft < wanted).then_some(Caution::FewDescriptors { limit: limit.soft, wanted })
+fn judge_descriptors(limit: Limit, wanted: u64) -> Option<PreflightCaution> {
+    (limit.soft < wanted).then_some(PreflightCaution::FewDescriptors { limit: limit.soft, wanted })
 }
 
-fn judge_directory(directory: &Directory) -> Vec<Caution> {
+fn judge_directory(directory: &Directory) -> Vec<PreflightCaution> {
     let file_system = file_system_name(directory.file_system);
     let mut cautions = Vec::new();
     match file_system {
-        "tmpfs" | "ramfs" => cautions.push(Caution::VolatileFileSystem { file_system }),
-        "nfs" | "cifs" | "smb2" | "ceph" | "fuse" => cautions.push(Caution::RemoteFileSystem { file_system }),
+        "tmpfs" | "ramfs" => cautions.push(PreflightCaution::VolatileFileSystem { file_system }),
+        "nfs" | "cifs" | "smb2" | "ceph" | "fuse" => {
+            cautions.push(PreflightCaution::RemoteFileSystem { file_system })
+        }
         _ => {}
     }
     if directory.direct_io == DirectIo::Refused {
-        cautions.push(Caution::NoDirectIo);
+        cautions.push(PreflightCaution::NoDirectIo);
     }
     cautions
 }
@@ -221,7 +223,7 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The name of a file system by the magic number that `statfs` tells.
+/// The name of a file system by the magic number that `statfs` returns.
 fn file_system_name(magic: u64) -> &'static str {
     match magic {
         0xef53 => "ext4",
@@ -327,8 +329,8 @@ mod tests {
     #[test]
     fn lockable_memory_is_a_fault_below_what_glommio_needs_and_a_caution_below_what_it_would_use() {
         let judge = |bytes| judge_memlock(Limit { soft: bytes, hard: bytes }, 8 << 20);
-        assert!(matches!(judge(64 << 10), Err(Fault::Memlock { hard_bytes: 65_536 })));
-        assert!(matches!(judge(1 << 20), Ok(Some(Caution::LittleMemlock { .. }))));
+        assert!(matches!(judge(64 << 10), Err(PreflightError::Memlock { hard_bytes: 65_536 })));
+        assert!(matches!(judge(1 << 20), Ok(Some(PreflightCaution::LittleMemlock { .. }))));
         assert!(matches!(judge(8 << 20), Ok(None)));
         let caution = judge(1 << 20).unwrap().unwrap();
         assert!(caution.to_string().contains("`ulimit -l`") && !caution.is_warning(), "{caution}");
@@ -337,7 +339,7 @@ mod tests {
     #[test]
     fn fewer_files_than_connections_are_worth_a_warning() {
         let judge = |soft| judge_descriptors(Limit { soft, hard: soft }, 10_128);
-        assert_eq!(judge(1024), Some(Caution::FewDescriptors { limit: 1024, wanted: 10_128 }));
+        assert_eq!(judge(1024), Some(PreflightCaution::FewDescriptors { limit: 1024, wanted: 10_128 }));
         assert!(judge(1024).unwrap().is_warning());
         assert_eq!(judge(10_128), None);
     }
@@ -346,8 +348,8 @@ mod tests {
     fn a_directory_in_memory_or_across_a_network_is_worth_a_warning() {
         let judge = |file_system| judge_directory(&Directory { file_system, direct_io: DirectIo::Allowed });
         assert_eq!(judge(0xef53), []);
-        assert_eq!(judge(0x0102_1994), [Caution::VolatileFileSystem { file_system: "tmpfs" }]);
-        assert_eq!(judge(0x6969), [Caution::RemoteFileSystem { file_system: "nfs" }]);
+        assert_eq!(judge(0x0102_1994), [PreflightCaution::VolatileFileSystem { file_system: "tmpfs" }]);
+        assert_eq!(judge(0x6969), [PreflightCaution::RemoteFileSystem { file_system: "nfs" }]);
     }
 
     #[test]
@@ -365,8 +367,8 @@ mod tests {
         fs::write(&path, b"").unwrap();
         for path in [&path, &path.join("below")] {
             let faults = preflight(path, 1, 64 << 10, 1).unwrap_err();
-            assert!(matches!(&faults[..], [Fault::DataDirectory { .. }]), "{faults:?}");
-            assert!(faults[0].to_string().contains("it is a file, or lies below one"), "{}", faults[0]);
+            assert!(matches!(&faults[..], [PreflightError::DataDirectory { .. }]), "{faults:?}");
+            assert!(faults[0].to_string().contains("it is a file, or below one"), "{}", faults[0]);
         }
         fs::remove_file(&path).unwrap();
     }

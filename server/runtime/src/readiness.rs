@@ -23,7 +23,7 @@ use glommio::net::TcpStream;
 use silverback_host::waiters::KeptWaker;
 
 use super::{
-    epoll::{Epoll, Event},
+    epoll::{Epoll, ReadyEvent},
     tasks,
     timers::{reactor_polled, requeue},
     turns::{Slot, Turns},
@@ -50,7 +50,7 @@ pub(super) fn install() {
         epoll,
         watched: RefCell::default(),
         turns: Turns::default(),
-        events: RefCell::new(vec![Event::NONE; EVENTS]),
+        events: RefCell::new(vec![ReadyEvent::NONE; EVENTS]),
     });
     let installed = READINESS.with(|cell| cell.set(readiness.clone()).is_ok());
     assert!(installed, "one executor a thread, started once");
@@ -68,7 +68,7 @@ fn installed() -> Rc<Readiness> {
     READINESS.with(|cell| cell.get().expect("called on an executor").clone())
 }
 
-/// The place in line of who has work at hand without reading: a connection with many requests, or many
+/// The place in line of one that has work at hand without reading: a connection with many requests, or many
 /// pieces of one, in its buffer.
 pub(super) struct WorkPlace {
     place: Rc<Slot>,
@@ -97,7 +97,7 @@ struct Readiness {
     epoll: Epoll,
     watched: RefCell<Slots>,
     turns: Turns,
-    events: RefCell<Vec<Event>>,
+    events: RefCell<Vec<ReadyEvent>>,
 }
 
 /// The watched sockets by key; keys are used again.
@@ -175,24 +175,24 @@ impl Readiness {
     }
 
     async fn serve(&self) {
-        // Behind the tasks that were just woken: what they answer may bring the next requests.
+        // After the tasks that were just woken: what they answer may bring the next requests.
         self.turns.serve(|| self.dispatch(), requeue).await;
     }
 
-    /// Waits in the ring until the epoll set has something to tell.
+    /// Waits in the ring until the epoll set has something to report.
     async fn epoll_has_events(&self) {
         // SAFETY: the descriptor stays open as long as `self`. It is only lent: the stream isn't
         // dropped, so it closes nothing.
         let gate = unsafe { TcpStream::from_raw_fd(self.epoll.as_raw_fd()) };
         // glommio can wait for the readiness of a stream alone. A fresh stream waits for it before
-        // its first read, which then fails since this is no socket: that failure is the event. By
+        // its first read, which then fails since this isn't a socket: that failure is the event. By
         // then the stream owns nothing but the number that is lent.
         let mut gate = ManuallyDrop::new(gate);
         let readable = poll_fn(|cx| Pin::new(&mut *gate).poll_read(cx, &mut [0])).await;
         debug_assert_eq!(readable.err().and_then(|e| e.raw_os_error()), Some(libc::ENOTSOCK));
     }
 
-    /// Looks through the set once, and tells how many events there were.
+    /// Looks through the set once, and returns how many events there were.
     fn dispatch(&self) -> usize {
         let mut events = self.events.borrow_mut();
         let events = match self.epoll.poll(&mut events) {
@@ -283,12 +283,12 @@ impl Watched {
         Hangup(Rc::clone(&self.interest))
     }
 
-    /// Calls `read` as soon as it doesn't find the socket empty. It tells how many bytes it took of
+    /// Calls `read` as soon as it doesn't find the socket empty. It returns how many bytes it took of
     /// how many it had room for.
     pub(super) fn poll_read_with<R>(
         &self,
         cx: &Context<'_>,
-        read: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
+        read: impl FnMut(&socket2::Socket) -> io::Result<(R, IoProgress)>,
     ) -> Poll<io::Result<R>> {
         if self.interest.read_ready.get() {
             ready!(self.poll_turn(cx));
@@ -327,7 +327,7 @@ impl Watched {
         &self,
         cx: &Context<'_>,
         bytes: usize,
-        write: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
+        write: impl FnMut(&socket2::Socket) -> io::Result<(R, IoProgress)>,
     ) -> Poll<io::Result<R>> {
         self.interest.is_long_write.set(bytes > SHORT_SEND_BYTES);
         if self.interest.write_ready.get() {
@@ -346,14 +346,14 @@ impl Watched {
     fn attempt<R>(
         &self,
         is_ready: &Cell<bool>,
-        mut attempt: impl FnMut(&socket2::Socket) -> io::Result<(R, Progress)>,
+        mut attempt: impl FnMut(&socket2::Socket) -> io::Result<(R, IoProgress)>,
     ) -> Poll<io::Result<R>> {
         loop {
             match attempt(&self.socket) {
                 Ok((output, progress)) => {
-                    // The kernel tells of a change only: after a part there is nothing more for now,
-                    // and the next bytes are told of. The end of the stream was told of already.
-                    if progress == Progress::Part && !self.interest.ended.get() {
+                    // The kernel reports a change only: after a part there is nothing more for now,
+                    // and the next bytes are announced. The end of the stream was already.
+                    if progress == IoProgress::Part && !self.interest.ended.get() {
                         is_ready.set(false);
                     }
                     return Poll::Ready(Ok(output));
@@ -382,7 +382,7 @@ impl Drop for Watched {
 
 /// What an attempt to read or write came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum IoProgress {
     /// All that there was room for: there may be more.
     Whole,
     /// Less than there was room for: there is no more at present.

@@ -23,7 +23,7 @@ pub enum SideThreadError {
     #[error("too much waits for a thread of the node: try again later")]
     Busy,
     /// It panicked.
-    #[error("the node failed at a piece of work, and tells more in its log")]
+    #[error("the node failed at a piece of work, and says more in its log")]
     Panicked,
 }
 

@@ -58,7 +58,7 @@ pub fn request_on_signal(shutdown: Shutdown, hangups: Hangups) -> io::Result<()>
                 std::process::exit(SIGNAL_EXIT_CODE_BASE + signal);
             }
             if !shutdown.is_requested() {
-                tracing::info!(signal, "ending: no new connections, what is under way is finished");
+                tracing::info!(signal, "ending: no new connections, what is in flight is finished");
                 shutdown.request();
             }
         }

@@ -27,7 +27,7 @@ const SOCKET_TURNS_MAX: usize = 4;
 
 /// How long slices are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pace {
+pub enum SliceLength {
     /// [`SLICE`].
     #[default]
     Steady,
@@ -89,8 +89,8 @@ impl Slicer {
     }
 
     /// How long slices are at present.
-    pub(crate) fn pace(&self) -> Pace {
-        if self.0.shortened.get() == 0 { Pace::Steady } else { Pace::Short }
+    pub(crate) fn pace(&self) -> SliceLength {
+        if self.0.shortened.get() == 0 { SliceLength::Steady } else { SliceLength::Short }
     }
 
     /// Time that long work took on this executor so far.
@@ -122,8 +122,8 @@ impl Slicer {
 
     fn length(&self) -> Duration {
         match self.pace() {
-            Pace::Steady => SLICE,
-            Pace::Short => SHORT_SLICE,
+            SliceLength::Steady => SLICE,
+            SliceLength::Short => SHORT_SLICE,
         }
     }
 }
@@ -137,7 +137,7 @@ impl Token {
         poll_fn(|cx| place.poll_acquire(cx)).await;
     }
 
-    /// Hands the token to who waits longest, or lays it down.
+    /// Hands the token to the one that waits longest, or puts it back.
     fn release(&self) {
         match self.waiting.borrow_mut().pop_front() {
             Some(next) => {

@@ -24,7 +24,7 @@ pub async fn sleep(duration: Duration) {
 #[error("the time limit is over")]
 pub struct Elapsed;
 
-/// Runs `future` for `limit` at the most; past it the future is dropped where it stands.
+/// Runs `future` for `limit` at most; past it the future is dropped where it is.
 pub fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
     Timeout { future, limit, timer: None }
 }

@@ -4,7 +4,7 @@
 //! As nothing preempts, sockets that always have something to read, or room for more of a long answer, would
 //! keep the executor from its disks, timers and lanes; and one that never runs dry would keep the others out.
 //! So all this takes turns with the reactor, by the clock, and where there is more to do than a turn has time
-//! for, each waits in one line: who has had a place goes to its end, and who comes later overtakes nobody.
+//! for, each waits in one line: whoever has had a place goes to its end, and whoever comes later overtakes nobody.
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
@@ -21,7 +21,7 @@ use silverback_host::waiters::KeptWaker;
 /// completed write waits to be seen.
 const TURN: Duration = Duration::from_micros(200);
 
-/// Places that are granted at once at the least, whatever they cost: what is read together is committed
+/// Places that are granted at once at least, whatever they cost: what is read together is committed
 /// together.
 const GRANTS_MIN: usize = 4;
 const GRANTS_MAX: usize = 256;
@@ -30,9 +30,9 @@ const GRANT_COST_BEGIN: Duration = Duration::from_micros(10);
 /// How much the last measure weighs: one part in so many.
 const COST_WEIGHT: u32 = 4;
 
-/// Where a place stands.
+/// Where a place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Standing {
+enum TurnState {
     #[default]
     Out,
     InLine,
@@ -43,7 +43,7 @@ enum Standing {
 /// What one connection waits in line with.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    standing: Cell<Standing>,
+    state: Cell<TurnState>,
     waker: KeptWaker,
 }
 
@@ -65,7 +65,7 @@ impl Slot {
 
     /// Gives the place up for good.
     pub(super) fn leave(&self) {
-        self.standing.set(Standing::Out);
+        self.state.set(TurnState::Out);
         self.waker.forget();
     }
 }
@@ -116,19 +116,19 @@ impl Turns {
     /// Ready where `place` may go on now: its turn has come, or nobody waits and the turn lasts. Else it is
     /// in line, and its task is woken when its turn comes.
     pub(super) fn poll(&self, place: &Rc<Slot>, cx: &Context<'_>) -> Poll<()> {
-        match place.standing.get() {
-            Standing::Granted => {
-                place.standing.set(Standing::Out);
+        match place.state.get() {
+            TurnState::Granted => {
+                place.state.set(TurnState::Out);
                 self.granted.set(self.granted.get().saturating_sub(1));
                 Poll::Ready(())
             }
-            Standing::Out if self.granted.get() == 0 && !self.is_behind() && self.lasts() => Poll::Ready(()),
-            Standing::Out => {
+            TurnState::Out if self.granted.get() == 0 && !self.is_behind() && self.lasts() => Poll::Ready(()),
+            TurnState::Out => {
                 place.keep(cx);
                 self.join(place);
                 Poll::Pending
             }
-            Standing::InLine => {
+            TurnState::InLine => {
                 place.keep(cx);
                 Poll::Pending
             }
@@ -137,22 +137,22 @@ impl Turns {
 
     /// Puts a place at the end of the line, if it isn't there and has no turn.
     pub(super) fn join(&self, place: &Rc<Slot>) {
-        match place.standing.get() {
-            Standing::Out => {
-                place.standing.set(Standing::InLine);
+        match place.state.get() {
+            TurnState::Out => {
+                place.state.set(TurnState::InLine);
                 self.line.borrow_mut().push_back(Rc::clone(place));
                 if !self.is_serving.get() {
                     self.resumes.wake();
                 }
             }
-            Standing::InLine => {}
+            TurnState::InLine => {}
             // Its task was woken, and had no use for it then.
-            Standing::Granted => place.waker.wake(),
+            TurnState::Granted => place.waker.wake(),
         }
     }
 
     /// Grants places from the head of the line, as many as the rest of the turn has time for, and wakes
-    /// their tasks. Tells how many.
+    /// their tasks. Returns how many.
     fn grant(&self, now: Instant) -> usize {
         let left = TURN.saturating_sub(now.saturating_duration_since(self.polled.get()));
         let room = left.as_nanos() / self.cost.get().as_nanos().max(1);
@@ -161,8 +161,8 @@ impl Turns {
         while granted < room {
             let Some(place) = self.line.borrow_mut().pop_front() else { break };
             // Else it was given up meanwhile.
-            if place.standing.get() == Standing::InLine {
-                place.standing.set(Standing::Granted);
+            if place.state.get() == TurnState::InLine {
+                place.state.set(TurnState::Granted);
                 place.waker.wake();
                 granted += 1;
             }
@@ -191,7 +191,7 @@ impl Turns {
     }
 
     /// Serves the line while the turn lasts, unless that is being done already. `look` puts those who have
-    /// come meanwhile into it, and tells how many; `pass` waits until the tasks that were woken have run.
+    /// come meanwhile into it, and returns how many; `pass` waits until the tasks that were woken have run.
     pub(super) async fn serve(&self, mut look: impl FnMut() -> usize, pass: impl AsyncFn()) {
         if self.is_serving.replace(true) {
             return;
@@ -208,7 +208,7 @@ impl Turns {
             pass().await;
             let began = std::mem::replace(&mut now, Instant::now());
             self.measure(granted, now - began);
-            // Who was woken and had no use for it doesn't keep others from it.
+            // Whoever was woken and had no use for it doesn't keep others from it.
             self.granted.set(0);
             if now.saturating_duration_since(self.polled.get()) >= TURN {
                 break;

@@ -13,10 +13,10 @@ const CHUNKS_HEAD: [u8; 5] = [0x85, 0xBD, 0x40, 0xDD, 1];
 
 /// A whole block.
 #[derive(Debug)]
-pub(crate) struct LocalBlock {
+pub(crate) struct ShippableBlock {
     pub(crate) ulid: Ulid,
     dir: PathBuf,
-    /// `meta.json` as it lies there.
+    /// `meta.json` as it is on disk.
     pub(crate) meta_json: Vec<u8>,
     /// Files of chunks in their order, then the index.
     pub(crate) files: Vec<LocalFile>,
@@ -32,7 +32,7 @@ pub(crate) struct LocalFile {
 
 /// Why a block isn't uploaded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LocalFault {
+pub(crate) enum LocalBlockError {
     /// It was deleted meanwhile.
     #[error("the block is gone")]
     Gone,
@@ -69,27 +69,27 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<Ulid>> {
     Ok(names)
 }
 
-/// What a block says of itself. `Ok(None)`: it is none that is shipped: it has no sample, or was made of others.
-pub(crate) fn begin_ms(dir: &Path, ulid: Ulid) -> Result<Option<i64>, LocalFault> {
+/// What a block says of itself. `Ok(None)`: it isn't one to ship: it has no sample, or was made of others.
+pub(crate) fn begin_ms(dir: &Path, ulid: Ulid) -> Result<Option<i64>, LocalBlockError> {
     let dir = dir.join(ulid.to_string());
-    let meta = Meta::read(&dir).map_err(|fault| fault_of(&dir, fault))?;
+    let meta = Meta::read(&dir).map_err(|fault| error_of(&dir, fault))?;
     if meta.ulid != ulid.to_string() {
-        return Err(LocalFault::Damaged(format!("its meta.json is of {}", Printable(&meta.ulid))));
+        return Err(LocalBlockError::Damaged(format!("its meta.json is of {}", Printable(&meta.ulid))));
     }
     Ok((meta.level() <= 1 && meta.stats.num_samples > 0).then_some(meta.min_ms))
 }
 
 /// Opens a block, and looks whether its files are there and begin as they should.
-pub(crate) fn open(dir: &Path, ulid: Ulid) -> Result<LocalBlock, LocalFault> {
+pub(crate) fn open(dir: &Path, ulid: Ulid) -> Result<ShippableBlock, LocalBlockError> {
     let dir = dir.join(ulid.to_string());
     let meta_json =
         read_all(&dir.join("meta.json")).map_err(|error| disk(&dir, &dir.join("meta.json"), error))?;
     let mut files = chunk_files(&dir)?;
     files.push(file_of(&dir, "index".to_owned())?);
-    Ok(LocalBlock { ulid, dir, meta_json, files })
+    Ok(ShippableBlock { ulid, dir, meta_json, files })
 }
 
-fn chunk_files(dir: &Path) -> Result<Vec<LocalFile>, LocalFault> {
+fn chunk_files(dir: &Path) -> Result<Vec<LocalFile>, LocalBlockError> {
     let chunks = dir.join("chunks");
     let names = || fs::read_dir(&chunks)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
     let mut names = names().map_err(|error| disk(dir, &chunks, error))?;
@@ -97,7 +97,7 @@ fn chunk_files(dir: &Path) -> Result<Vec<LocalFile>, LocalFault> {
     let mut files = Vec::with_capacity(names.len());
     for (number, name) in names.iter().enumerate() {
         if name.to_str() != Some(&format!("{:06}", number + 1)) {
-            return Err(LocalFault::Damaged(format!("chunks/{:06} is missing", number + 1)));
+            return Err(LocalBlockError::Damaged(format!("chunks/{:06} is missing", number + 1)));
         }
         let file = file_of(dir, format!("chunks/{:06}", number + 1))?;
         let mut head = [0; CHUNKS_HEAD.len()];
@@ -105,14 +105,14 @@ fn chunk_files(dir: &Path) -> Result<Vec<LocalFile>, LocalFault> {
         let read = File::open(&path).and_then(|mut opened| opened.read_exact(&mut head));
         read.map_err(|error| disk(dir, &path, error))?;
         if head != CHUNKS_HEAD {
-            return Err(LocalFault::Damaged(format!("{} is no file of chunks", file.name)));
+            return Err(LocalBlockError::Damaged(format!("{} is no file of chunks", file.name)));
         }
         files.push(file);
     }
     Ok(files)
 }
 
-fn file_of(dir: &Path, name: String) -> Result<LocalFile, LocalFault> {
+fn file_of(dir: &Path, name: String) -> Result<LocalFile, LocalBlockError> {
     let path = dir.join(&name);
     let bytes = fs::metadata(&path).map_err(|error| disk(dir, &path, error))?.len();
     Ok(LocalFile { name, bytes })
@@ -127,28 +127,28 @@ fn is_gone(dir: &Path) -> bool {
     matches!(fs::symlink_metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
-fn fault_of(dir: &Path, fault: impl std::fmt::Display) -> LocalFault {
-    if is_gone(dir) { LocalFault::Gone } else { LocalFault::Damaged(fault.to_string()) }
+fn error_of(dir: &Path, fault: impl std::fmt::Display) -> LocalBlockError {
+    if is_gone(dir) { LocalBlockError::Gone } else { LocalBlockError::Damaged(fault.to_string()) }
 }
 
-fn disk(dir: &Path, path: &Path, error: io::Error) -> LocalFault {
+fn disk(dir: &Path, path: &Path, error: io::Error) -> LocalBlockError {
     match error.kind() {
-        _any if is_gone(dir) => LocalFault::Gone,
-        io::ErrorKind::NotFound => LocalFault::Damaged(format!("{} is missing", path.display())),
-        io::ErrorKind::UnexpectedEof => LocalFault::Damaged(format!("{} is too short", path.display())),
-        _other => LocalFault::Disk { path: path.to_owned(), error },
+        _any if is_gone(dir) => LocalBlockError::Gone,
+        io::ErrorKind::NotFound => LocalBlockError::Damaged(format!("{} is missing", path.display())),
+        io::ErrorKind::UnexpectedEof => LocalBlockError::Damaged(format!("{} is too short", path.display())),
+        _other => LocalBlockError::Disk { path: path.to_owned(), error },
     }
 }
 
-impl LocalBlock {
+impl ShippableBlock {
     /// Begins to compare the checksums of its files.
-    pub(crate) fn checksums(&self) -> Result<Checksums, LocalFault> {
-        let pass = ChecksumPass::open(&self.dir).map_err(|fault| fault_of(&self.dir, fault))?;
+    pub(crate) fn checksums(&self) -> Result<Checksums, LocalBlockError> {
+        let pass = ChecksumPass::open(&self.dir).map_err(|fault| error_of(&self.dir, fault))?;
         Ok(Checksums { dir: self.dir.clone(), pass })
     }
 
     /// A file's bytes from its beginning.
-    pub(crate) fn open_file(&self, file: &LocalFile) -> Result<FileReader, LocalFault> {
+    pub(crate) fn open_file(&self, file: &LocalFile) -> Result<FileReader, LocalBlockError> {
         let path = self.dir.join(&file.name);
         let opened = File::open(&path).map_err(|error| disk(&self.dir, &path, error))?;
         Ok(FileReader { dir: self.dir.clone(), path, opened, left: file.bytes })
@@ -164,8 +164,8 @@ pub(crate) struct Checksums {
 
 impl Checksums {
     /// Reads on, about so many bytes. How many it were; `None`: all of the block is as it was written.
-    pub(crate) fn step(&mut self, bytes: u64) -> Result<Option<u64>, LocalFault> {
-        self.pass.step(bytes).map_err(|fault| fault_of(&self.dir, fault))
+    pub(crate) fn step(&mut self, bytes: u64) -> Result<Option<u64>, LocalBlockError> {
+        self.pass.step(bytes).map_err(|fault| error_of(&self.dir, fault))
     }
 }
 
@@ -185,7 +185,7 @@ impl FileReader {
     }
 
     /// The next piece, of at most so many bytes.
-    pub(crate) fn read(&mut self, bytes_max: usize) -> Result<Vec<u8>, LocalFault> {
+    pub(crate) fn read(&mut self, bytes_max: usize) -> Result<Vec<u8>, LocalBlockError> {
         let mut piece = vec![0; usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes_max)];
         self.opened.read_exact(&mut piece).map_err(|error| disk(&self.dir, &self.path, error))?;
         self.left -= piece.len() as u64;

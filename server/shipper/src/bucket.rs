@@ -16,7 +16,7 @@ const TOLD_CHARS_MAX: usize = 300;
 
 /// Why a bucket didn't do what it was asked to.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BucketFault {
+pub(crate) enum BucketError {
     /// As it said, or as the way to it did.
     #[error("{}", told(.0))]
     Refused(#[from] object_store::Error),
@@ -31,7 +31,7 @@ pub(crate) enum BucketFault {
         /// Which object.
         path: Path,
         /// How large it is there.
-        found: Found,
+        found: ObjectSize,
         /// How large it should be.
         wanted: u64,
     },
@@ -52,9 +52,9 @@ pub(crate) enum BucketFault {
 
 /// How large an object is in a bucket; `None`: it isn't there.
 #[derive(Debug)]
-pub(crate) struct Found(pub(crate) Option<u64>);
+pub(crate) struct ObjectSize(pub(crate) Option<u64>);
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for ObjectSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(bytes) => write!(f, "{bytes} bytes"),
@@ -101,24 +101,24 @@ impl Bucket {
         Self { store, name, limit }
     }
 
-    /// That an object of it is none that was uploaded.
-    pub(crate) fn foreign(&self, path: &Path, what: &'static str) -> BucketFault {
-        BucketFault::Foreign { bucket: Arc::clone(&self.name), path: path.clone(), what }
+    /// That one of its objects isn't one that was uploaded.
+    pub(crate) fn foreign(&self, path: &Path, what: &'static str) -> BucketError {
+        BucketError::Foreign { bucket: Arc::clone(&self.name), path: path.clone(), what }
     }
 
     /// Whether it has an object of this size.
-    pub(crate) async fn check_size(&self, path: &Path, wanted: u64) -> Result<(), BucketFault> {
+    pub(crate) async fn check_size(&self, path: &Path, wanted: u64) -> Result<(), BucketError> {
         match self.size(path).await? {
             Some(found) if found == wanted => Ok(()),
             found => {
                 let (bucket, path) = (Arc::clone(&self.name), path.clone());
-                Err(BucketFault::Wrong { bucket, path, found: Found(found), wanted })
+                Err(BucketError::Wrong { bucket, path, found: ObjectSize(found), wanted })
             }
         }
     }
 
     /// What an object has in it; `None`: it isn't there. It is no longer than `bytes_max`.
-    pub(crate) async fn read(&self, path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>, BucketFault> {
+    pub(crate) async fn read(&self, path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>, BucketError> {
         let whole = async {
             let mut pieces = self.store.get(path).await?.into_stream();
             let mut bytes = Vec::new();
@@ -133,52 +133,52 @@ impl Bucket {
         match self.within(whole).await {
             Ok(Some(bytes)) => Ok(Some(bytes)),
             Ok(None) => Err(self.foreign(path, "it is larger than what was uploaded")),
-            Err(BucketFault::Refused(object_store::Error::NotFound { .. })) => Ok(None),
+            Err(BucketError::Refused(object_store::Error::NotFound { .. })) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
 
     /// How large an object is; `None`: it isn't there.
-    async fn size(&self, path: &Path) -> Result<Option<u64>, BucketFault> {
+    async fn size(&self, path: &Path) -> Result<Option<u64>, BucketError> {
         match self.within(self.store.head(path)).await {
             Ok(meta) => Ok(Some(meta.size)),
-            Err(BucketFault::Refused(object_store::Error::NotFound { .. })) => Ok(None),
+            Err(BucketError::Refused(object_store::Error::NotFound { .. })) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
 
     /// Puts an object whole: it is there, or nothing is.
-    pub(crate) async fn put(&self, path: &Path, bytes: Bytes) -> Result<(), BucketFault> {
+    pub(crate) async fn put(&self, path: &Path, bytes: Bytes) -> Result<(), BucketError> {
         self.within(self.store.put(path, PutPayload::from_bytes(bytes))).await.map(|_| ())
     }
 
     /// Begins an object that comes in parts, and isn't there before its end.
-    pub(crate) async fn begin(&self, path: &Path) -> Result<Parts, BucketFault> {
+    pub(crate) async fn begin(&self, path: &Path) -> Result<Parts, BucketError> {
         self.within(self.store.put_multipart(path)).await.map(Parts)
     }
 
     /// The next part: all but the last are of one size.
-    pub(crate) async fn put_part(&self, parts: &mut Parts, bytes: Bytes) -> Result<(), BucketFault> {
+    pub(crate) async fn put_part(&self, parts: &mut Parts, bytes: Bytes) -> Result<(), BucketError> {
         self.within(parts.0.put_part(PutPayload::from_bytes(bytes))).await
     }
 
     /// Makes an object of the parts.
-    pub(crate) async fn complete(&self, parts: &mut Parts) -> Result<(), BucketFault> {
+    pub(crate) async fn complete(&self, parts: &mut Parts) -> Result<(), BucketError> {
         self.within(parts.0.complete()).await.map(|_| ())
     }
 
     /// Gives the parts up, so that nobody pays for them.
-    pub(crate) async fn abort(&self, parts: &mut Parts) -> Result<(), BucketFault> {
+    pub(crate) async fn abort(&self, parts: &mut Parts) -> Result<(), BucketError> {
         self.within(parts.0.abort()).await
     }
 
     async fn within<T>(
         &self,
         asked: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T, BucketFault> {
+    ) -> Result<T, BucketError> {
         match timeout(self.limit, asked).await {
             Ok(answer) => Ok(answer?),
-            Err(_elapsed) => Err(BucketFault::Stalled(self.limit)),
+            Err(_elapsed) => Err(BucketError::Stalled(self.limit)),
         }
     }
 }

@@ -7,7 +7,7 @@ use silverback_host::counters;
 counters! {
     /// What a shipper has counted.
     #[derive(Debug, Default)]
-    pub struct Counts {
+    pub struct ShipperCounts {
         /// Blocks that were uploaded whole.
         uploads: AtomicU64 => Counter "silverback_shipper_uploads_total",
         /// Tries to upload a block that failed, or could not be remembered; each is tried again.

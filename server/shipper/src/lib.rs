@@ -2,8 +2,8 @@
 //! `meta.json` with the labels of where it comes from. What has its `meta.json` in the bucket is whole.
 //!
 //! Knows a directory of blocks ([`silverback_block`]) and a bucket ([`BucketConfig`]); knows nothing of a node, of who
-//! writes the blocks and of who deletes them. Works on a thread of its own with a small tokio runtime: nobody waits for
-//! it, and an executor may ask it whether a block is shipped.
+//! writes the blocks and of what deletes them. Works on a thread of its own with a small tokio runtime: nobody waits
+//! for it, and an executor may ask it whether a block is shipped.
 #![forbid(unsafe_code)]
 
 mod backoff;
@@ -20,6 +20,6 @@ mod upload;
 #[cfg(test)]
 mod tests;
 
-pub use counts::Counts;
-pub use objstore::{BucketConfig, ConfigFault};
-pub use shipper::{Limits, Options, Shipper};
+pub use counts::ShipperCounts;
+pub use objstore::{BucketConfig, ObjstoreConfigError};
+pub use shipper::{Limits, Shipper, ShipperOptions};

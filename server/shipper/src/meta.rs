@@ -31,7 +31,7 @@ struct Downsample {
 #[derive(Debug, Serialize)]
 struct File<'a> {
     rel_path: &'a str,
-    /// `meta.json` can't tell its own.
+    /// `meta.json` can't say its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
 }

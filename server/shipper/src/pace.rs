@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep_until};
 
 /// A bound on bytes in a second.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct UploadPace {
     bytes_per_s: Option<NonZeroU64>,
     /// When what went out before has had its time.
     free_at: Option<Instant>,
 }
 
-impl Pace {
+impl UploadPace {
     /// `None`: as many as there may be.
     pub(crate) const fn new(bytes_per_s: Option<NonZeroU64>) -> Self {
         Self { bytes_per_s, free_at: None }
@@ -38,9 +38,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let began = Instant::now();
-            let mut unlimited = Pace::new(None);
+            let mut unlimited = UploadPace::new(None);
             unlimited.pass(usize::MAX).await;
-            let mut pace = Pace::new(NonZeroU64::new(10_000));
+            let mut pace = UploadPace::new(NonZeroU64::new(10_000));
             pace.pass(500).await;
             pace.pass(500).await;
             pace.pass(1000).await;

@@ -1,5 +1,5 @@
 //! Which blocks are shipped, in a file beside them that Thanos' shipper has as well: `thanos.shipper.json`. It only
-//! spares questions to the bucket: one that is lost or damaged is begun anew.
+//! spares questions to the bucket: one that is lost or damaged is started over.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,7 +22,7 @@ struct Content {
     uploaded: Option<Vec<String>>,
 }
 
-/// Reads the one in a directory; none is an empty one. An error tells why one that is there can't be used.
+/// Reads the one in a directory; none is an empty one. An error says why one that is there can't be used.
 pub(crate) fn read(dir: &Path) -> io::Result<BTreeSet<Ulid>> {
     let mut text = Vec::new();
     match File::open(dir.join(FILE)) {

@@ -23,33 +23,35 @@ use tokio::runtime;
 use tokio::sync::{Notify, watch};
 
 use crate::backoff::Backoff;
-use crate::blocks::{self, LocalFault};
+use crate::blocks::{self, LocalBlockError};
 use crate::bucket::Bucket;
-use crate::counts::Counts;
+use crate::counts::ShipperCounts;
 use crate::objstore::BucketConfig;
-use crate::pace::Pace;
+use crate::pace::UploadPace;
 use crate::shipped;
-use crate::upload::{COMPARED_BYTES_PER_S, PART_BYTES, Progress, UploadFault, Uploaded, Uploader, on_disk};
+use crate::upload::{
+    COMPARED_BYTES_PER_S, PART_BYTES, UploadError, UploadProgress, Uploaded, Uploader, on_disk,
+};
 
 /// Threads that read files and resolve names: the shipper waits for one at a time.
 const BLOCKING_THREADS: usize = 2;
 /// How often the time is doubled after which a block that is damaged is looked at again.
 const DAMAGED_DOUBLED_MAX: u32 = 5;
-/// What it waits at the most after a failure while it is in a hurry.
-const HURRIED_WAIT_MAX: Duration = Duration::from_secs(1);
+/// What it waits at most after a failure once it is to retry soon.
+const RETRY_SOON_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How often who stops it looks whether it has ended.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// What is shipped where.
 #[derive(Debug)]
-pub struct Options {
+pub struct ShipperOptions {
     /// Where blocks are, each in a directory of its name. It need not be there yet.
     pub dir: PathBuf,
     /// Where they go.
     pub bucket: BucketConfig,
     /// What tells the series of these blocks from those of others: not empty.
     pub labels: BTreeMap<String, String>,
-    /// Bytes in a second at the most, on the mean.
+    /// Bytes in a second at most, on the mean.
     pub bytes_per_s: Option<NonZeroU64>,
     /// Its times.
     pub limits: Limits,
@@ -93,38 +95,38 @@ impl Default for Limits {
 pub struct Shipper {
     wake: Arc<Notify>,
     stop: watch::Sender<bool>,
-    hurry: watch::Sender<bool>,
+    retry_soon: watch::Sender<bool>,
     shipped: watch::Receiver<BTreeSet<Ulid>>,
     set_aside: watch::Receiver<BTreeSet<Ulid>>,
-    counts: Arc<Counts>,
+    counts: Arc<ShipperCounts>,
     thread: JoinHandle<()>,
 }
 
 impl Shipper {
-    /// Memory that it takes at the most, in bytes: a part of a file, what is encrypted of it, and connections.
+    /// Memory that it takes at most, in bytes: a part of a file, what is encrypted of it, and connections.
     pub const MEMORY_BYTES: usize = PART_BYTES + (4 << 20);
 
     /// Starts its thread, which may run on all CPUs that the caller's may. An error: the system gives no thread.
-    pub fn start(options: Options) -> io::Result<Self> {
+    pub fn start(options: ShipperOptions) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_name("shipper-io")
             .build()?;
-        let (wake, counts) = (Arc::new(Notify::new()), Arc::new(Counts::default()));
+        let (wake, counts) = (Arc::new(Notify::new()), Arc::new(ShipperCounts::default()));
         let (stop, stopped) = watch::channel(false);
-        let (hurry, hurried) = watch::channel(false);
+        let (retry_soon, retries_soon) = watch::channel(false);
         let (tell_shipped, shipped) = watch::channel(BTreeSet::new());
         let (tell_set_aside, set_aside) = watch::channel(BTreeSet::new());
-        let told = Told { shipped: tell_shipped, set_aside: tell_set_aside };
-        let shipping = Shipping::new(options, told, hurried, Arc::clone(&counts), Arc::clone(&wake));
+        let told = Announcements { shipped: tell_shipped, set_aside: tell_set_aside };
+        let shipping = Shipping::new(options, told, retries_soon, Arc::clone(&counts), Arc::clone(&wake));
         let run = move || {
             runtime.block_on(shipping.run(stopped));
             // A file system that hangs holds a thread of it: nobody waits for that.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("shipper".to_owned()).spawn(run)?;
-        Ok(Self { wake, stop, hurry, shipped, set_aside, counts, thread })
+        Ok(Self { wake, stop, retry_soon, shipped, set_aside, counts, thread })
     }
 
     /// Tells it that there may be a new block.
@@ -132,7 +134,7 @@ impl Shipper {
         self.wake.notify_one();
     }
 
-    /// Whether a block is in the bucket, or is none that is shipped, as far as the shipper has looked. Never waits for a
+    /// Whether a block is in the bucket, or isn't one to ship, as far as the shipper has looked. Never waits for a
     /// disk or a bucket.
     pub fn is_shipped(&self, ulid: Ulid) -> bool {
         self.shipped.borrow().contains(&ulid)
@@ -159,18 +161,18 @@ impl Shipper {
     }
 
     /// Tells it that the node is about to end: a bucket that fails is tried again soon, from now on.
-    pub fn hurry(&self) {
-        self.hurry.send_replace(true);
+    pub fn retry_soon(&self) {
+        self.retry_soon.send_replace(true);
         self.wake();
     }
 
     /// What it has counted.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &ShipperCounts {
         &self.counts
     }
 
-    /// Tells it to end, and waits for that at most so long: for who has no executors any more. An upload in flight is
-    /// given up: it is begun again at the next start. `false`: it hasn't ended in time, and does on its own.
+    /// Tells it to end, and waits for that at most so long: for a caller without executors any more. An upload in
+    /// flight is given up: it is begun again at the next start. `false`: it hasn't ended in time, and does on its own.
     pub fn stop(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         self.stop.send_replace(true);
@@ -190,15 +192,15 @@ struct Shipping {
     /// In the bucket, by the file or by this process.
     uploaded: BTreeSet<Ulid>,
     tried: BTreeMap<Ulid, Tried>,
-    told: Told,
-    hurried: watch::Receiver<bool>,
-    counts: Arc<Counts>,
+    told: Announcements,
+    retries_soon: watch::Receiver<bool>,
+    counts: Arc<ShipperCounts>,
     wake: Arc<Notify>,
     backoff: Backoff,
 }
 
-/// What others are told.
-struct Told {
+/// What others see.
+struct Announcements {
     shipped: watch::Sender<BTreeSet<Ulid>>,
     set_aside: watch::Sender<BTreeSet<Ulid>>,
 }
@@ -211,22 +213,22 @@ struct Tried {
     damages: u32,
     /// Damaged: not before this is it looked at again.
     damaged_until: Option<Instant>,
-    progress: Progress,
+    progress: UploadProgress,
 }
 
 impl Shipping {
     fn new(
-        options: Options,
-        told: Told,
-        hurried: watch::Receiver<bool>,
-        counts: Arc<Counts>,
+        options: ShipperOptions,
+        told: Announcements,
+        retries_soon: watch::Receiver<bool>,
+        counts: Arc<ShipperCounts>,
         wake: Arc<Notify>,
     ) -> Self {
-        let Options { dir, bucket, labels, bytes_per_s, limits } = options;
+        let ShipperOptions { dir, bucket, labels, bytes_per_s, limits } = options;
         let uploader = Uploader {
             bucket: Bucket::new(bucket.store, bucket.name.as_str().into(), limits.request),
-            pace: Pace::new(bytes_per_s),
-            compared: Pace::new(NonZeroU64::new(COMPARED_BYTES_PER_S)),
+            pace: UploadPace::new(bytes_per_s),
+            compared: UploadPace::new(NonZeroU64::new(COMPARED_BYTES_PER_S)),
             labels: Arc::new(labels),
             counts: Arc::clone(&counts),
             part_bytes: limits.part_bytes,
@@ -240,7 +242,7 @@ impl Shipping {
             uploaded: BTreeSet::new(),
             tried: BTreeMap::new(),
             told,
-            hurried,
+            retries_soon,
             counts,
             wake,
             backoff: Backoff::new(limits.backoff_min, limits.backoff_max),
@@ -267,7 +269,7 @@ impl Shipping {
                     self.succeeded();
                     let _either = tokio::time::timeout(self.limits.look_every, wake.notified()).await;
                 }
-                // Who calls is not heard: a bucket that fails for all nodes isn't asked more often for it.
+                // Callers are not heard: a bucket that fails for all nodes isn't asked more often for it.
                 Err(()) => {
                     let wait = self.failed();
                     self.wait_after_failure(wait).await;
@@ -277,11 +279,11 @@ impl Shipping {
     }
 
     async fn wait_after_failure(&mut self, wait: Duration) {
-        let is_hurried = *self.hurried.borrow();
-        let wait = if is_hurried { wait.min(HURRIED_WAIT_MAX) } else { wait };
+        let is_soon = *self.retries_soon.borrow();
+        let wait = if is_soon { wait.min(RETRY_SOON_WAIT_MAX) } else { wait };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            _told = self.hurried.changed(), if !is_hurried => {}
+            _told = self.retries_soon.changed(), if !is_soon => {}
         }
     }
 
@@ -290,7 +292,7 @@ impl Shipping {
         match on_disk(move || shipped::read(&dir)).await {
             Ok(uploaded) => self.uploaded = uploaded,
             Err(error) => {
-                tracing::warn!(%error, dir = %self.dir.display(), "thanos.shipper.json can't be used: the bucket is asked for each block, and the file begun anew");
+                tracing::warn!(%error, dir = %self.dir.display(), "thanos.shipper.json can't be used: the bucket is asked for each block, and the file started over");
             }
         }
     }
@@ -355,7 +357,7 @@ impl Shipping {
     async fn one(&mut self, ulid: Ulid) -> Result<(), ()> {
         // A bug that a block brings out isn't the end of all shipping.
         let tried = AssertUnwindSafe(self.upload(ulid)).catch_unwind().await;
-        match tried.unwrap_or(Err(UploadFault::Panicked)) {
+        match tried.unwrap_or(Err(UploadError::Panicked)) {
             Ok(()) => {
                 self.tried.remove(&ulid);
                 self.uploaded.insert(ulid);
@@ -364,11 +366,11 @@ impl Shipping {
                 self.told.shipped.send_if_modified(|shipped| shipped.insert(ulid));
                 Ok(())
             }
-            Err(UploadFault::Local(fault)) => {
+            Err(UploadError::Local(fault)) => {
                 self.unreadable(ulid, &fault);
                 Ok(())
             }
-            Err(fault @ (UploadFault::Bucket(_) | UploadFault::Panicked)) => {
+            Err(fault @ (UploadError::Bucket(_) | UploadError::Panicked)) => {
                 let tried = self.tried.entry(ulid).or_default();
                 // It could be read.
                 (tried.damages, tried.damaged_until) = (0, None);
@@ -380,7 +382,7 @@ impl Shipping {
         }
     }
 
-    async fn upload(&mut self, ulid: Ulid) -> Result<(), UploadFault> {
+    async fn upload(&mut self, ulid: Ulid) -> Result<(), UploadError> {
         let (dir, began) = (self.dir.clone(), Instant::now());
         let block = on_disk(move || blocks::open(&dir, ulid)).await?;
         let bytes: u64 = block.files.iter().map(|file| file.bytes).sum();
@@ -393,9 +395,9 @@ impl Shipping {
         Ok(())
     }
 
-    /// A block that can't be read is none of the bucket's faults: others go on.
-    fn unreadable(&mut self, ulid: Ulid, fault: &LocalFault) {
-        if let LocalFault::Gone = fault {
+    /// A block that can't be read isn't the bucket's fault: others go on.
+    fn unreadable(&mut self, ulid: Ulid, fault: &LocalBlockError) {
+        if let LocalBlockError::Gone = fault {
             tracing::debug!(block = %ulid, "a block was deleted before it was uploaded");
             self.tried.remove(&ulid);
             return;

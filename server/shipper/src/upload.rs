@@ -1,9 +1,9 @@
-//! Uploads one block, once its checksums are compared: its files of chunks, its index, and then, once the bucket tells
+//! Uploads one block, once its checksums are compared: its files of chunks, its index, and then, once the bucket says
 //! that it has all of them as large as they are here, its `meta.json`, which is read back. Before that nobody takes what
 //! is there for a block. What says that it has a block and has another one, or none, isn't believed.
 //!
 //! Holds one part of a file at a time. What was uploaded is remembered for the next try of the same process; another
-//! process begins anew.
+//! process starts over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use object_store::path::Path;
 
-use crate::blocks::{FileReader, LocalBlock, LocalFault, LocalFile};
-use crate::bucket::{Bucket, BucketFault, Parts};
-use crate::counts::Counts;
+use crate::blocks::{FileReader, LocalBlockError, LocalFile, ShippableBlock};
+use crate::bucket::{Bucket, BucketError, Parts};
+use crate::counts::ShipperCounts;
 use crate::meta;
-use crate::pace::Pace;
+use crate::pace::UploadPace;
 
 /// A part of a file, and all of a file that is no larger: what an upload holds. S3 takes parts from 5 MiB on and 10,000
 /// of them: an index may have 64 GiB.
@@ -25,13 +25,13 @@ const _: () = assert!(PART_BYTES >= 5 << 20 && (PART_BYTES as u64) * 10_000 > 64
 
 /// Why a block isn't uploaded.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum UploadFault {
+pub(crate) enum UploadError {
     /// The block can't be read.
     #[error(transparent)]
-    Local(#[from] LocalFault),
+    Local(#[from] LocalBlockError),
     /// The bucket doesn't take it.
     #[error(transparent)]
-    Bucket(#[from] BucketFault),
+    Bucket(#[from] BucketError),
     /// A bug.
     #[error("the upload panicked; the log has more above")]
     Panicked,
@@ -48,7 +48,7 @@ pub(crate) enum Uploaded {
 
 /// How far a block has come.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct UploadProgress {
     /// Its checksums were right.
     is_compared: bool,
     /// Files that the bucket took.
@@ -66,11 +66,11 @@ const META_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Uploader {
     pub(crate) bucket: Bucket,
-    pub(crate) pace: Pace,
+    pub(crate) pace: UploadPace,
     /// Of comparing checksums.
-    pub(crate) compared: Pace,
+    pub(crate) compared: UploadPace,
     pub(crate) labels: Arc<BTreeMap<String, String>>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<ShipperCounts>,
     pub(crate) part_bytes: usize,
     /// A file of which the bucket has some parts.
     pub(crate) open: Option<Parts>,
@@ -80,16 +80,16 @@ impl Uploader {
     /// Uploads a block that isn't there yet.
     pub(crate) async fn upload(
         &mut self,
-        block: LocalBlock,
-        progress: &mut Progress,
+        block: ShippableBlock,
+        progress: &mut UploadProgress,
         now_ms: i64,
-    ) -> Result<Uploaded, UploadFault> {
+    ) -> Result<Uploaded, UploadError> {
         let meta_path = object_path(&block, "meta.json");
         if self.is_there(&block, &meta_path).await? {
             return Ok(Uploaded::Before);
         }
         let Some(meta) = meta::with_thanos(&block.meta_json, &self.labels, &block.files, now_ms) else {
-            return Err(LocalFault::Damaged("its meta.json is no JSON object".to_owned()).into());
+            return Err(LocalBlockError::Damaged("its meta.json is no JSON object".to_owned()).into());
         };
         let block = Arc::new(block);
         if !progress.is_compared {
@@ -104,7 +104,7 @@ impl Uploader {
         }
         for file in &block.files {
             let checked = self.bucket.check_size(&object_path(&block, &file.name), file.bytes).await;
-            if matches!(checked, Err(BucketFault::Wrong { .. })) {
+            if matches!(checked, Err(BucketError::Wrong { .. })) {
                 progress.files.remove(&file.name);
             }
             checked?;
@@ -116,7 +116,7 @@ impl Uploader {
     }
 
     /// Whether the bucket has a block, all of its files included. What it gives out in place of one is a fault.
-    async fn is_there(&self, block: &LocalBlock, meta_path: &Path) -> Result<bool, BucketFault> {
+    async fn is_there(&self, block: &ShippableBlock, meta_path: &Path) -> Result<bool, BucketError> {
         let Some(found) = self.bucket.read(meta_path, META_BYTES_MAX).await? else { return Ok(false) };
         if !meta::is_of(&found, block.ulid) {
             return Err(self.bucket.foreign(meta_path, "it is no meta.json of this block"));
@@ -128,7 +128,7 @@ impl Uploader {
     }
 
     /// Whether the bucket gives out what it took.
-    async fn check_meta(&self, path: &Path, uploaded: &Bytes) -> Result<(), BucketFault> {
+    async fn check_meta(&self, path: &Path, uploaded: &Bytes) -> Result<(), BucketError> {
         match self.bucket.read(path, uploaded.len()).await? {
             Some(found) if found == *uploaded => Ok(()),
             Some(_other) => Err(self.bucket.foreign(path, "it isn't what was uploaded a moment ago")),
@@ -137,7 +137,7 @@ impl Uploader {
     }
 
     /// Compares the checksums of a block's files with what is read, at a pace that leaves the disk to others.
-    async fn compare(&mut self, block: &Arc<LocalBlock>) -> Result<(), LocalFault> {
+    async fn compare(&mut self, block: &Arc<ShippableBlock>) -> Result<(), LocalBlockError> {
         let of_block = Arc::clone(block);
         let mut checksums = on_disk(move || of_block.checksums()).await?;
         loop {
@@ -148,7 +148,7 @@ impl Uploader {
         }
     }
 
-    async fn file(&mut self, block: &Arc<LocalBlock>, file: &LocalFile) -> Result<(), UploadFault> {
+    async fn file(&mut self, block: &Arc<ShippableBlock>, file: &LocalFile) -> Result<(), UploadError> {
         let path = object_path(block, &file.name);
         let (of_block, of_file) = (Arc::clone(block), file.clone());
         let reader = on_disk(move || of_block.open_file(&of_file)).await?;
@@ -165,7 +165,7 @@ impl Uploader {
         sent
     }
 
-    async fn parts(&mut self, mut reader: FileReader) -> Result<(), UploadFault> {
+    async fn parts(&mut self, mut reader: FileReader) -> Result<(), UploadError> {
         while reader.left() > 0 {
             let bytes;
             (bytes, reader) = self.read(reader).await?;
@@ -189,12 +189,12 @@ impl Uploader {
         }
     }
 
-    async fn read(&self, mut reader: FileReader) -> Result<(Bytes, FileReader), LocalFault> {
+    async fn read(&self, mut reader: FileReader) -> Result<(Bytes, FileReader), LocalBlockError> {
         let part_bytes = self.part_bytes;
         on_disk(move || reader.read(part_bytes).map(|bytes| (bytes.into(), reader))).await
     }
 
-    async fn put(&mut self, path: &Path, bytes: Bytes) -> Result<(), BucketFault> {
+    async fn put(&mut self, path: &Path, bytes: Bytes) -> Result<(), BucketError> {
         let count = bytes.len();
         self.pace.pass(count).await;
         self.bucket.put(path, bytes).await?;
@@ -204,7 +204,7 @@ impl Uploader {
 }
 
 /// Under the block's name, below the bucket's prefix.
-fn object_path(block: &LocalBlock, name: &str) -> Path {
+fn object_path(block: &ShippableBlock, name: &str) -> Path {
     Path::from(format!("{}/{name}", block.ulid))
 }
 

@@ -38,7 +38,7 @@ pub struct Connection {
     pub oracle: Rc<RefCell<Oracle>>,
     pub clock_ms: Rc<Cell<i64>>,
     pub hasher: SeriesIdHasher,
-    /// What the shard told of its series' refs.
+    /// What the shard said of its series' refs.
     pub refs: Rc<RefCell<BTreeMap<SeriesId, CachedRef>>>,
     pub retention_ms: i64,
     pub trace: Trace,
@@ -90,7 +90,7 @@ pub enum Answer {
     NotDurable(LogError),
 }
 
-/// What a sender takes for a series' ref that it wasn't told: none, or one that is right by chance.
+/// What a sender takes for a series' ref that it wasn't given: none, or one that is right by chance.
 fn guessed_ref(id: SeriesId) -> CachedRef {
     match id.0 as u32 % 4 {
         0 => CachedRef::NONE,
@@ -134,7 +134,7 @@ impl Connection {
     /// A part as a stream has it, and the ids of its series of floats by their refs on the stream.
     fn encode(&self, part: &[Scraped]) -> (WritePart, Vec<SeriesId>) {
         let (mut defined, mut ids) = (DefinitionBlock::default(), Vec::new());
-        let mut buffers = self.pool.take().expect("few parts are under way");
+        let mut buffers = self.pool.take().expect("few parts are in flight");
         let mut bytes = Vec::new();
         for (labels, samples) in part {
             let block = labels.to_canonical();
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Has something deleted, and tells how many samples must be gone.
+    /// Has something deleted, and returns how many samples must be gone.
     pub async fn delete(&self, doomed: &Doomed) -> u64 {
         while self.oracle.borrow().contradictions > 0 {
             self.host.sleep(Duration::from_millis(1)).await;
@@ -291,7 +291,7 @@ impl Client {
         }
     }
 
-    /// Tells how the log answered, where it was asked.
+    /// Returns how the log answered, where it was asked.
     async fn step(&mut self) -> Option<Log> {
         self.forget_deleted();
         match self.random.below(20) {

@@ -149,7 +149,7 @@ impl<D: Defect> Node for Durable<D> {
     }
 
     async fn close(&self) {
-        // Why it takes nothing in was told to whoever wrote.
+        // Why it accepts nothing was reported to whoever wrote.
         drop(self.log.close().await);
     }
 }

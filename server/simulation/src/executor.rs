@@ -1,6 +1,6 @@
 //! One simulated thread: which task runs next is drawn, and time is a number.
 //!
-//! Knows nothing of disks and shards. Dropped, it drops every task where it stands: a crash.
+//! Knows nothing of disks and shards. Dropped, it drops every task where it is: a crash.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ impl SimHost {
     }
 
     /// Lets other tasks run up to `most` times, as drawn.
-    pub async fn give_way_up_to(&self, most: usize) {
+    pub async fn yield_up_to(&self, most: usize) {
         let times = self.thread.random.borrow_mut().below(most + 1);
         yield_now(times).await;
     }
@@ -207,7 +207,7 @@ impl Host for SimHost {
             let mut random = self.thread.random.borrow_mut();
             (random.one_in(4), random.one_in(8), random.by_magnitude(1 << 14) as u64)
         };
-        // A spent slice can take long: much happens in the midst of a scan.
+        // A spent slice can take long: much happens in the middle of a scan.
         if sleeps {
             self.sleep(Duration::from_micros(most_us)).await;
         } else if gives_way {
@@ -220,7 +220,7 @@ impl Host for SimHost {
     fn shorten_slices(&self) -> impl Sized + 'static {}
 
     async fn yield_now(&self) {
-        self.give_way_up_to(2).await;
+        self.yield_up_to(2).await;
     }
 
     async fn sleep(&self, time: Duration) {

@@ -151,7 +151,7 @@ fn a_source_that_goes_on_taking_writes_is_found_out() {
 
 #[test]
 fn a_source_that_lets_go_too_early_is_found_out() {
-    check_migration_found::<cells::LetGoTooEarly>(1000, "acknowledged samples are lost");
+    check_migration_found::<cells::ReleasedTooEarly>(1000, "acknowledged samples are lost");
 }
 
 #[test]

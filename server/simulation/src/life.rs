@@ -52,7 +52,7 @@ pub struct Life {
     pub is_rotten: bool,
     /// Samples that were deleted.
     pub deleted: Rc<Cell<u64>>,
-    /// Told how far it came.
+    /// Learns how far it came.
     pub came: Rc<RefCell<Came>>,
 }
 
@@ -75,7 +75,7 @@ impl Life {
         *self.came.borrow_mut() = Came::Through;
     }
 
-    /// Damage is told with its place.
+    /// Damage is reported with its place.
     fn refused(self, reason: String) {
         self.trace.event("refused", [0, 0], format_args!("{reason}"));
         *self.came.borrow_mut() = Came::Refused(reason);

@@ -29,7 +29,7 @@ const NODE_SEED: u64 = 7;
 /// The header's block and eleven small groups.
 const SEGMENT_BLOCKS: u64 = 12;
 
-/// With so much behind the last checkpoint the next one is due.
+/// With so much after the last checkpoint the next one is due.
 const DUE_BYTES: u64 = 1 << 40;
 
 struct LoneLog {

@@ -17,12 +17,12 @@ pub enum Recovery {
     Salvage,
 }
 
-/// What damage costs, as the node tells it.
+/// What damage costs, as the node reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
     /// These groups, both ends inclusive.
     Groups(Lsn, Lsn),
-    /// More than groups can tell.
+    /// More than groups can say.
     Unknown,
 }
 

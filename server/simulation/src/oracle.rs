@@ -13,9 +13,9 @@ use crate::histograms;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment(u64);
 
-/// A sample's standing.
+/// A sample's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum SampleState {
     /// It may be held or not.
     Sent,
     /// It must be held for good.
@@ -29,7 +29,7 @@ enum Standing {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     value_bits: u64,
-    standing: Standing,
+    state: SampleState,
     /// The group that it is in, or that has its deletion, is a later one than this.
     after: Lsn,
     /// And none later than this.
@@ -98,14 +98,14 @@ pub fn held(batch: &SeriesBatch) -> impl Iterator<Item = HeldSeries> {
 
 impl Oracle {
     /// A sample goes out while the log is durable up to a group. One that was sent before keeps its
-    /// standing.
+    /// state.
     pub fn sent(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
         if !self.series.contains_key(labels) {
             self.series.insert(labels.clone(), BTreeMap::new());
         }
         let known = Known {
             value_bits: sample.value.to_bits(),
-            standing: Standing::Sent,
+            state: SampleState::Sent,
             after: durable,
             upto: Lsn(u64::MAX),
             is_out: true,
@@ -115,10 +115,10 @@ impl Oracle {
         let held = samples.entry(sample.timestamp_ms).or_insert(known);
         assert_eq!(held.value_bits, known.value_bits, "a client sends one value for one time");
         (held.is_out, held.sent_at) = (true, known.sent_at);
-        match held.standing {
+        match held.state {
             // It may come again.
-            Standing::Deleting | Standing::Deleted(_) => *held = known,
-            Standing::Sent | Standing::Acknowledged(_) => {}
+            SampleState::Deleting | SampleState::Deleted(_) => *held = known,
+            SampleState::Sent | SampleState::Acknowledged(_) => {}
         }
     }
 
@@ -129,13 +129,13 @@ impl Oracle {
         let known = samples.get_mut(&sample.timestamp_ms).expect("what is acknowledged was sent");
         known.is_out = false;
         let may_be_deleted = known.sent_at != self.deletions || self.deletions.is_under_way();
-        match known.standing {
-            Standing::Sent if may_be_deleted => {}
-            Standing::Sent => {
-                known.standing = Standing::Acknowledged(self.now);
+        match known.state {
+            SampleState::Sent if may_be_deleted => {}
+            SampleState::Sent => {
+                known.state = SampleState::Acknowledged(self.now);
                 known.upto = durable;
             }
-            Standing::Acknowledged(_) | Standing::Deleting | Standing::Deleted(_) => {}
+            SampleState::Acknowledged(_) | SampleState::Deleting | SampleState::Deleted(_) => {}
         }
     }
 
@@ -146,14 +146,14 @@ impl Oracle {
         let is_doomed = |labels: &Labels| labels.0.iter().any(|(n, v)| n[..] == **name && v[..] == **value);
         for (_, samples) in self.series.iter_mut().filter(|(labels, _)| is_doomed(labels)) {
             for (at_ms, known) in samples.range_mut(doomed.range_ms.clone()) {
-                known.standing = match known.standing {
-                    // What is on its way may come behind the deletion.
-                    Standing::Acknowledged(_) if known.is_out => Standing::Sent,
-                    Standing::Acknowledged(_) => Standing::Deleting,
+                known.state = match known.state {
+                    // What is on its way may come after the deletion.
+                    SampleState::Acknowledged(_) if known.is_out => SampleState::Sent,
+                    SampleState::Acknowledged(_) => SampleState::Deleting,
                     other => other,
                 };
                 // What retention may drop may have gone before, by a group that is durable already.
-                if known.standing == Standing::Deleting && *at_ms >= self.horizon_ms {
+                if known.state == SampleState::Deleting && *at_ms >= self.horizon_ms {
                     known.after = durable;
                 }
             }
@@ -161,14 +161,14 @@ impl Oracle {
     }
 
     /// The deletion was answered: it is done for good, with the log durable up to a group, or it may be done or not.
-    /// Tells how many samples must be gone.
+    /// Returns how many samples must be gone.
     pub fn deletion_ends(&mut self, done: Option<Lsn>) -> u64 {
         self.deletions.0 += 1;
         self.now.0 += 1;
         let (now, mut gone) = (self.now, 0);
         let deleting = self.series.values_mut().flat_map(BTreeMap::values_mut);
-        for known in deleting.filter(|known| known.standing == Standing::Deleting) {
-            known.standing = done.map_or(Standing::Sent, |_| Standing::Deleted(now));
+        for known in deleting.filter(|known| known.state == SampleState::Deleting) {
+            known.state = done.map_or(SampleState::Sent, |_| SampleState::Deleted(now));
             known.upto = done.unwrap_or(Lsn(u64::MAX));
             gone += u64::from(done.is_some());
         }
@@ -221,7 +221,7 @@ impl Oracle {
     }
 
     /// The disk lost groups that it had taken: the samples in them need not be held, nor what came after
-    /// of the same series, newer or late, for its labels may have been in them.
+    /// of the same series, newer or late, because its labels may have been in them.
     pub fn forgive(&mut self, lost: RangeInclusive<Lsn>) {
         let may_be_in = |known: &Known| known.after < *lost.end() && known.upto >= *lost.start();
         for known in self.series.values_mut() {
@@ -229,7 +229,7 @@ impl Oracle {
             if let Some(from) = from {
                 let later =
                     known.iter_mut().filter(|(at_ms, known)| **at_ms >= from || known.upto >= *lost.start());
-                later.for_each(|(_, known)| known.standing = Standing::Sent);
+                later.for_each(|(_, known)| known.state = SampleState::Sent);
             }
         }
     }
@@ -248,13 +248,15 @@ impl Oracle {
             for (timestamp_ms, known) in known {
                 let is_held = holds(&samples, *timestamp_ms);
                 known.is_out = false;
-                let decided = match known.standing {
-                    Standing::Sent | Standing::Deleting if is_held => Standing::Acknowledged(now),
+                let decided = match known.state {
+                    SampleState::Sent | SampleState::Deleting if is_held => SampleState::Acknowledged(now),
                     _ if is_held || *timestamp_ms < horizon_ms => continue,
-                    Standing::Deleted(_) => continue,
-                    Standing::Sent | Standing::Deleting | Standing::Acknowledged(_) => Standing::Deleted(now),
+                    SampleState::Deleted(_) => continue,
+                    SampleState::Sent | SampleState::Deleting | SampleState::Acknowledged(_) => {
+                        SampleState::Deleted(now)
+                    }
                 };
-                (known.standing, known.upto) = (decided, durable);
+                (known.state, known.upto) = (decided, durable);
             }
         }
     }
@@ -270,16 +272,16 @@ impl Oracle {
 
 impl Known {
     fn must_be_held(self, upto: Moment) -> bool {
-        match self.standing {
-            Standing::Sent | Standing::Deleting | Standing::Deleted(_) => false,
-            Standing::Acknowledged(at) => at <= upto,
+        match self.state {
+            SampleState::Sent | SampleState::Deleting | SampleState::Deleted(_) => false,
+            SampleState::Acknowledged(at) => at <= upto,
         }
     }
 
     fn must_be_gone(self, upto: Moment) -> bool {
-        match self.standing {
-            Standing::Sent | Standing::Deleting | Standing::Acknowledged(_) => false,
-            Standing::Deleted(at) => at <= upto,
+        match self.state {
+            SampleState::Sent | SampleState::Deleting | SampleState::Acknowledged(_) => false,
+            SampleState::Deleted(at) => at <= upto,
         }
     }
 }

@@ -95,7 +95,7 @@ impl Plan {
             5 => plan.taken = *random.pick(&[Taken::Newest, Taken::All]),
             _ => {}
         }
-        // Whether a start tells what it lacks is known once it has come to its end.
+        // Whether a start reports what it lacks is known once it has come to its end.
         if plan.taken == Taken::Nothing && !random.one_in(4) {
             plan.faults.crash_at_step = Some(random.by_magnitude(1024) as u64);
         }

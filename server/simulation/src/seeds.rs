@@ -1,4 +1,4 @@
-//! Runs many seeds on two threads, and tells how to run the one again that fails.
+//! Runs many seeds on two threads, and prints how to run the one again that fails.
 
 use std::cell::{Cell, RefCell};
 use std::ops::{AddAssign, Range};
@@ -26,7 +26,7 @@ thread_local! {
 /// Runs one seed, and panics where something does not hold.
 pub type Run<Tally> = fn(u64, Shown) -> Tally;
 
-/// Runs the seeds; the lowest that fails is told.
+/// Runs the seeds; the lowest that fails is reported.
 pub fn run_all<Tally>(run: Run<Tally>, seeds: Range<u64>) -> Result<Tally, Failure>
 where
     Tally: Default + AddAssign + Send,
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// Runs so many seeds at the most, until one fails in words that contain these. Otherwise the words of those that
+/// Runs so many seeds at most, until one fails in words that contain these. Otherwise the words of those that
 /// failed: what a defect does first depends on all that is drawn.
 pub fn find<Tally>(run: Run<Tally>, seeds: u64, expect: &str) -> Result<Failure, String>
 where

@@ -19,7 +19,7 @@ use crate::trace::{Shown, Trace};
 
 const CLIENTS_MAX: usize = 4;
 
-/// Where the one log lies.
+/// Where the one log is.
 const LOG_DIR: &str = "wal/g1-s1/0/";
 
 /// What stays when a node goes.
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// One life. Tells whether the power went before its work was done.
+    /// One life. Returns whether the power went before its work was done.
     pub fn live<N: Node>(&mut self, plan: &Plan) -> bool {
         self.rot(plan.flips);
         let taken = self.take_away(plan.taken);
@@ -113,7 +113,7 @@ impl World {
                 // What was salvaged is written out whole: from now on a strict start is to do.
                 Came::Serving | Came::Through => self.rotten.clear(),
                 // It may be, and the power went, or the disk failed once the new file had its name: what was lost
-                // was told, and the next start finds nothing of it.
+                // was reported, and the next start finds nothing of it.
                 Came::Starting | Came::Refused(_) => {
                     self.oracle.borrow_mut().forgive(Lsn(0)..=Lsn(u64::MAX));
                 }
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Takes files of the log away. Tells which.
+    /// Takes files of the log away. Returns which.
     fn take_away(&self, taken: Taken) -> Vec<String> {
         let in_log = |(path, _): (String, usize)| Some(path).filter(|path| path.starts_with(LOG_DIR));
         let files: Vec<String> = self.disk.files().into_iter().filter_map(in_log).collect();

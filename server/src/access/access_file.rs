@@ -1,12 +1,12 @@
 //! The access file: bearer tokens, and what users may do of whom the web configuration file says nothing but a
-//! password. It holds no token: tokens have files of their own, or stand there as their SHA-256.
+//! password. It holds no token: tokens have files of their own, or are there as their SHA-256.
 
 use serde::Deserialize;
 use serde::de::Error;
 
 use super::scope::{Scope, Scopes};
 use super::shown::{A_SCOPE, SCOPES};
-use super::text::{List, Names, Text, read_text};
+use super::text::{List, Names, YamlText, read_text};
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
@@ -20,12 +20,12 @@ pub(super) struct AccessFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "fields with values")]
 pub(super) struct TokenEntry {
-    pub(super) name: Text,
+    pub(super) name: YamlText,
     pub(super) scopes: ScopeWords,
     #[serde(default)]
-    pub(super) token_file: Option<Text>,
+    pub(super) token_file: Option<YamlText>,
     #[serde(default)]
-    pub(super) token_sha256: Option<Text>,
+    pub(super) token_sha256: Option<YamlText>,
 }
 
 /// A list of scopes, not empty.

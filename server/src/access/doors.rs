@@ -9,10 +9,10 @@ use http::{HeaderName, HeaderValue};
 use silverback_model::limits::TOKENS_MAX;
 
 use super::access_file::{AccessFile, TokenEntry};
-use super::fault::AccessFault;
-use super::files::Reading;
+use super::error::AccessError;
+use super::files::FileStamps;
 use super::password_hash::PasswordHash;
-use super::rules::{Digest, Rules, Token, User, sha256};
+use super::rules::{AccessToken, Digest, Rules, User, sha256};
 use super::scope::Scopes;
 use super::tls_section;
 use super::web_file::{HttpSection, WebFile, parse};
@@ -46,12 +46,12 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Whether nobody is asked who he is.
+    /// Whether no credentials are asked for.
     pub(crate) fn are_open(&self) -> bool {
         self.rules.are_open() && !self.tls.as_ref().is_some_and(TlsConfig::wants_known_clients)
     }
 
-    /// When a certificate begins or ceases to hold next, in ms since the Unix epoch.
+    /// When a certificate begins or ceases to be valid next, in ms since the Unix epoch.
     pub(crate) fn changes_after(&self, now_ms: i64) -> Option<i64> {
         self.dates().filter_map(|(_, validity)| validity.changes_after(now_ms)).min()
     }
@@ -73,12 +73,12 @@ impl Doors {
 }
 
 /// Reads all files.
-pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, AccessFault> {
+pub(super) fn load(sources: &Sources, reading: &mut FileStamps) -> Result<Doors, AccessError> {
     let mut cautions = Vec::new();
     let (web_path, web) = match &sources.web {
         Some(path) => {
             let text = reading.text(path)?;
-            (path.as_path(), parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?)
+            (path.as_path(), parse(&text).map_err(|wrong| AccessError::new(path, wrong))?)
         }
         None => (Path::new(""), WebFile::default()),
     };
@@ -86,7 +86,7 @@ pub(super) fn load(sources: &Sources, reading: &mut Reading) -> Result<Doors, Ac
     if interval.is_some_and(|interval| !is_no_time(&interval.0)) {
         let wrong = "rate_limit: this node has no such limit: it bounds connections and memory instead \
                      (--max-connections, --memory-limit)";
-        return Err(AccessFault::new(web_path, wrong));
+        return Err(AccessError::new(web_path, wrong));
     }
     let http = web.http_server_config.unwrap_or_default();
     let headers = headers(web_path, &http)?;
@@ -128,23 +128,23 @@ fn users(written: BTreeMap<String, PasswordHash>, cautions: &mut Vec<String>) ->
 fn access(
     path: &Path,
     users: &mut BTreeMap<String, User>,
-    reading: &mut Reading,
-) -> Result<Vec<Token>, AccessFault> {
+    reading: &mut FileStamps,
+) -> Result<Vec<AccessToken>, AccessError> {
     let text = reading.text(path)?;
-    let file: AccessFile = parse(&text).map_err(|wrong| AccessFault::new(path, wrong))?;
+    let file: AccessFile = parse(&text).map_err(|wrong| AccessError::new(path, wrong))?;
     for (name, scopes) in &file.users.0 {
         let user = users.get_mut(name).ok_or_else(|| {
-            AccessFault::new(path, format!("users: {name:?} has no password in the web configuration file"))
+            AccessError::new(path, format!("users: {name:?} has no password in the web configuration file"))
         })?;
         user.scopes = scopes.0;
     }
     if file.tokens.0.len() > TOKENS_MAX {
-        return Err(AccessFault::new(path, format!("tokens: there are more than {TOKENS_MAX}")));
+        return Err(AccessError::new(path, format!("tokens: there are more than {TOKENS_MAX}")));
     }
     let (mut tokens, mut names, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for entry in &file.tokens.0 {
         let name = &entry.name.0;
-        let wrong = |wrong: String| AccessFault::new(path, format!("tokens: {name:?}: {wrong}"));
+        let wrong = |wrong: String| AccessError::new(path, format!("tokens: {name:?}: {wrong}"));
         let sha256 = token_hash(path, entry, reading)?.map_err(wrong)?;
         if users.contains_key(name) || !names.insert(name.clone()) {
             return Err(wrong("another token, or a user, has this name".to_owned()));
@@ -152,7 +152,7 @@ fn access(
         if !hashes.insert(sha256) {
             return Err(wrong("another one has the same token".to_owned()));
         }
-        tokens.push(Token { name: name.clone(), sha256, scopes: entry.scopes.0 });
+        tokens.push(AccessToken { name: name.clone(), sha256, scopes: entry.scopes.0 });
     }
     Ok(tokens)
 }
@@ -161,8 +161,8 @@ fn access(
 fn token_hash(
     path: &Path,
     entry: &TokenEntry,
-    reading: &mut Reading,
-) -> Result<Result<Digest, String>, AccessFault> {
+    reading: &mut FileStamps,
+) -> Result<Result<Digest, String>, AccessError> {
     Ok(match (&entry.token_file, &entry.token_sha256) {
         (Some(file), None) => {
             let text =
@@ -170,7 +170,7 @@ fn token_hash(
             let token = text.trim();
             if token.len() < TOKEN_BYTES_MIN {
                 Err(format!(
-                    "token_file: a token has {TOKEN_BYTES_MIN} characters at the least (openssl rand -hex 32)"
+                    "token_file: a token has {TOKEN_BYTES_MIN} characters at least (openssl rand -hex 32)"
                 ))
             } else if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 Err("token_file: a token is one line of letters, digits and signs".to_owned())
@@ -197,7 +197,7 @@ fn unhex(text: &str) -> Option<Digest> {
 }
 
 /// The headers that Prometheus allows, with the values that it does.
-fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderValue)>, AccessFault> {
+fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderValue)>, AccessError> {
     const ALLOWED: [(&str, &[&str]); 5] = [
         ("Strict-Transport-Security", &[]),
         ("X-Content-Type-Options", &["nosniff"]),
@@ -208,7 +208,7 @@ fn headers(path: &Path, http: &HttpSection) -> Result<Vec<(HeaderName, HeaderVal
     let mut headers = Vec::new();
     for (name, value) in &http.headers.0 {
         let value = value.as_ref().map_or("", |value| &value.0);
-        let fault = |wrong: String| AccessFault::new(path, format!("http_server_config: headers: {wrong}"));
+        let fault = |wrong: String| AccessError::new(path, format!("http_server_config: headers: {wrong}"));
         let (name, values) = ALLOWED.into_iter().find(|(known, _)| known == name).ok_or_else(|| {
             let names = ALLOWED.map(|(name, _)| name).join(", ");
             fault(format!("there is one that can't be set; allowed: {names}"))

@@ -12,18 +12,18 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use silverback_model::limits::CREDENTIAL_CHECKS_MAX;
 use silverback_runtime::{Peer, SideThread, SideThreadError};
 
+use super::check_slots::CheckSlots;
 use super::credentials::{Basic, Presented};
 use super::doors::Doors;
-use super::known::{DigestKey, Known, Verdict};
-use super::places::Places;
+use super::known::{CredentialsVerdict, DigestKey, Known};
 use super::rules::{Check, Digest, Rules};
 use super::scope::Scopes;
 
-/// Hashes passwords: some 50 ms each, one after the other, so that guessing takes one CPU at the most.
+/// Hashes passwords: some 50 ms each, one after the other, so that guessing takes one CPU at most.
 #[derive(Debug)]
 pub(crate) struct PasswordThread {
     thread: SideThread<Known>,
-    places: Arc<Places>,
+    slots: Arc<CheckSlots>,
     key: DigestKey,
 }
 
@@ -32,7 +32,7 @@ impl PasswordThread {
     pub(crate) fn start() -> io::Result<Self> {
         Ok(Self {
             thread: SideThread::start_with("passwords", CREDENTIAL_CHECKS_MAX, Known::default())?,
-            places: Arc::default(),
+            slots: Arc::default(),
             key: DigestKey::generate()?,
         })
     }
@@ -55,17 +55,17 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn decide(self, verdict: Verdict, needs: Scopes) -> Result<(), Refusal> {
+    fn decide(self, verdict: CredentialsVerdict, needs: Scopes) -> Result<(), CredentialsRejected> {
         match (verdict, self.check.scopes) {
-            (Verdict::Right, Some(scopes)) => allow(scopes, needs, || self.name),
-            (Verdict::Right | Verdict::Wrong, _) => Err(Refusal::Wrong),
+            (CredentialsVerdict::Right, Some(scopes)) => allow(scopes, needs, || self.name),
+            (CredentialsVerdict::Right | CredentialsVerdict::Wrong, _) => Err(CredentialsRejected::Wrong),
         }
     }
 }
 
 /// Why a request isn't let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum CredentialsRejected {
     /// It has no credentials.
     #[error(
         "this node wants credentials: a user's name and password, or a token (Authorization: Basic or Bearer)"
@@ -86,9 +86,9 @@ pub(crate) enum Refusal {
 }
 
 /// What is known of a request's credentials at once.
-pub(crate) enum Look {
+pub(crate) enum CredentialsLook {
     /// Let in, or not.
-    Decided(Result<(), Refusal>),
+    Decided(Result<(), CredentialsRejected>),
     /// A password that is to be checked.
     Unknown(PasswordCheck),
 }
@@ -140,49 +140,51 @@ impl Gate {
     }
 
     /// Looks at a request's head. `needs`: one of these scopes.
-    pub(crate) fn look(&self, headers: &HeaderMap, needs: Scopes) -> Look {
+    pub(crate) fn look(&self, headers: &HeaderMap, needs: Scopes) -> CredentialsLook {
         let doors = self.doors.borrow();
         let rules = &doors.rules;
         if rules.are_open() {
-            return Look::Decided(Ok(()));
+            return CredentialsLook::Decided(Ok(()));
         }
         match Presented::of(headers) {
-            Presented::Nothing => Look::Decided(Err(Refusal::Missing)),
-            Presented::Unreadable => Look::Decided(Err(Refusal::Wrong)),
-            Presented::Token(text) => Look::Decided(match rules.token(text) {
+            Presented::Nothing => CredentialsLook::Decided(Err(CredentialsRejected::Missing)),
+            Presented::Unreadable => CredentialsLook::Decided(Err(CredentialsRejected::Wrong)),
+            Presented::Token(text) => CredentialsLook::Decided(match rules.token(text) {
                 Some(token) => allow(token.scopes, needs, || token.name.clone()),
-                None => Err(Refusal::Wrong),
+                None => Err(CredentialsRejected::Wrong),
             }),
             Presented::Basic(basic) => self.look_at_password(rules, basic, needs),
         }
     }
 
-    fn look_at_password(&self, rules: &Rules, basic: &[u8], needs: Scopes) -> Look {
+    fn look_at_password(&self, rules: &Rules, basic: &[u8], needs: Scopes) -> CredentialsLook {
         let Some(claim) = self.passwords.claim(rules, basic) else {
-            return Look::Decided(Err(Refusal::Wrong));
+            return CredentialsLook::Decided(Err(CredentialsRejected::Wrong));
         };
         match self.known.borrow().get(&claim.digest) {
-            Some(verdict) => Look::Decided(claim.decide(verdict, needs)),
-            None => Look::Unknown(PasswordCheck { basic: basic.to_owned(), needs }),
+            Some(verdict) => CredentialsLook::Decided(claim.decide(verdict, needs)),
+            None => CredentialsLook::Unknown(PasswordCheck { basic: basic.to_owned(), needs }),
         }
     }
 
     /// Has a password checked that came from there, once for all requests that wait for the same.
-    pub(crate) async fn verify(&self, check: PasswordCheck, from: Peer) -> Result<(), Refusal> {
+    pub(crate) async fn verify(&self, check: PasswordCheck, from: Peer) -> Result<(), CredentialsRejected> {
         let PasswordCheck { basic, needs } = check;
         loop {
             let rules = self.rules();
             if rules.are_open() {
                 return Ok(());
             }
-            let Some(claim) = self.passwords.claim(&rules, &basic) else { return Err(Refusal::Wrong) };
+            let Some(claim) = self.passwords.claim(&rules, &basic) else {
+                return Err(CredentialsRejected::Wrong);
+            };
             let known = self.known.borrow().get(&claim.digest);
             if let Some(verdict) = known {
                 return claim.decide(verdict, needs);
             }
             match self.lead(claim.digest) {
                 Err(led) => {
-                    // The header is enough for who waits: the password isn't kept twice.
+                    // The header is enough for one that waits: the password isn't kept twice.
                     drop(claim);
                     // Whoever leads may leave: then another one does.
                     let _ended = led.await;
@@ -206,18 +208,22 @@ impl Gate {
     }
 
     /// Hashes a password and notes what came of it.
-    async fn hash(&self, claim: Claim<'_>, from: Peer) -> Result<(), Refusal> {
-        let Some(place) = self.passwords.places.take(from) else { return Err(Refusal::Busy) };
+    async fn hash(&self, claim: Claim<'_>, from: Peer) -> Result<(), CredentialsRejected> {
+        let Some(slot) = self.passwords.slots.take(from) else { return Err(CredentialsRejected::Busy) };
         let Claim { password, check: Check { against, scopes, cost_max }, digest, .. } = claim;
         let (hash, cost) = (Arc::clone(&against.hash), against.cost);
         let checked = self.passwords.thread.run_with(move |results| {
             // It has it until its turn has come, though whoever sent it may have left.
-            let _place = place;
+            let _slot = slot;
             // Another core may have asked the same.
             results.get(&digest).unwrap_or_else(|| {
                 let matches = bcrypt::verify(&password, &hash).unwrap_or(false);
-                let verdict = if matches && scopes.is_some() { Verdict::Right } else { Verdict::Wrong };
-                if verdict == Verdict::Wrong {
+                let verdict = if matches && scopes.is_some() {
+                    CredentialsVerdict::Right
+                } else {
+                    CredentialsVerdict::Wrong
+                };
+                if verdict == CredentialsVerdict::Wrong {
                     spend_as_at(cost_max, cost);
                 }
                 results.note(digest, verdict);
@@ -225,8 +231,8 @@ impl Gate {
             })
         });
         let verdict = checked.await.map_err(|error| match error {
-            SideThreadError::Busy => Refusal::Busy,
-            SideThreadError::Panicked => Refusal::Failed,
+            SideThreadError::Busy => CredentialsRejected::Busy,
+            SideThreadError::Panicked => CredentialsRejected::Failed,
         })?;
         self.known.borrow_mut().note(digest, verdict);
         Ok(())
@@ -238,7 +244,7 @@ impl Gate {
         match in_flight.get_mut(&digest) {
             Some(waiting) => {
                 let (ended, led) = oneshot::channel();
-                // Who left waits no more: a client that comes again and again makes the list no longer.
+                // Whoever left waits no more: a client that comes again and again makes the list no longer.
                 if waiting.len().is_power_of_two() {
                     waiting.retain(|sender| !sender.is_canceled());
                 }
@@ -273,8 +279,8 @@ fn spend_as_at(cost_max: u32, cost: u32) {
     }
 }
 
-fn allow(has: Scopes, needs: Scopes, name: impl FnOnce() -> String) -> Result<(), Refusal> {
-    if has.has_one_of(needs) { Ok(()) } else { Err(Refusal::Scope { name: name(), needs }) }
+fn allow(has: Scopes, needs: Scopes, name: impl FnOnce() -> String) -> Result<(), CredentialsRejected> {
+    if has.has_one_of(needs) { Ok(()) } else { Err(CredentialsRejected::Scope { name: name(), needs }) }
 }
 
 /// A gate as the handlers of a core have it; `None` where no file says who there is.

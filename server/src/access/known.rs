@@ -9,7 +9,7 @@ use silverback_model::limits::KNOWN_CREDENTIALS_MAX;
 
 use super::rules::{Check, Digest};
 
-/// What digests are made by: nobody can tell one without this process' key.
+/// What digests are made by: nobody can compute one without this process' key.
 #[derive(Debug)]
 pub(super) struct DigestKey(hmac::Key);
 
@@ -43,7 +43,7 @@ pub(super) struct Known {
 
 /// What credentials turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CredentialsVerdict {
     /// They will do.
     Right,
     /// They won't.
@@ -51,18 +51,18 @@ pub(super) enum Verdict {
 }
 
 impl Known {
-    pub(super) fn get(&self, digest: &Digest) -> Option<Verdict> {
+    pub(super) fn get(&self, digest: &Digest) -> Option<CredentialsVerdict> {
         match (self.right.entries.contains(digest), self.wrong.entries.contains(digest)) {
-            (true, _) => Some(Verdict::Right),
-            (false, true) => Some(Verdict::Wrong),
+            (true, _) => Some(CredentialsVerdict::Right),
+            (false, true) => Some(CredentialsVerdict::Wrong),
             (false, false) => None,
         }
     }
 
-    pub(super) fn note(&mut self, digest: Digest, verdict: Verdict) {
+    pub(super) fn note(&mut self, digest: Digest, verdict: CredentialsVerdict) {
         match verdict {
-            Verdict::Right => self.right.note(digest),
-            Verdict::Wrong => self.wrong.note(digest),
+            CredentialsVerdict::Right => self.right.note(digest),
+            CredentialsVerdict::Wrong => self.wrong.note(digest),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Known {
 /// Entries of which the oldest goes where there is no room.
 #[derive(Debug, Default)]
 struct Oldest {
-    // By a digest that nobody can foretell: where it lies, and how long a look takes, tells nothing.
+    // By a digest that nobody can foretell: where it is, and how long a look takes, gives nothing away.
     entries: HashSet<Digest>,
     order: VecDeque<Digest>,
 }
@@ -103,16 +103,16 @@ mod tests {
     #[test]
     fn the_oldest_goes_and_wrong_ones_push_no_right_one_out() {
         let mut known = Known::default();
-        known.note(digest(0), Verdict::Right);
+        known.note(digest(0), CredentialsVerdict::Right);
         for number in 1..=3 * KNOWN_CREDENTIALS_MAX {
-            known.note(digest(number), Verdict::Wrong);
+            known.note(digest(number), CredentialsVerdict::Wrong);
         }
-        assert_eq!(known.get(&digest(0)), Some(Verdict::Right));
+        assert_eq!(known.get(&digest(0)), Some(CredentialsVerdict::Right));
         assert_eq!(known.get(&digest(1)), None);
-        assert_eq!(known.get(&digest(3 * KNOWN_CREDENTIALS_MAX)), Some(Verdict::Wrong));
+        assert_eq!(known.get(&digest(3 * KNOWN_CREDENTIALS_MAX)), Some(CredentialsVerdict::Wrong));
         assert_eq!(known.wrong.entries.len(), KNOWN_CREDENTIALS_MAX);
         assert_eq!(known.wrong.order.len(), KNOWN_CREDENTIALS_MAX);
-        known.note(digest(0), Verdict::Right);
+        known.note(digest(0), CredentialsVerdict::Right);
         assert_eq!(known.right.order.len(), 1);
     }
 

@@ -9,14 +9,14 @@
 //!
 //! Knows no endpoint: which scope one needs is declared with it. Passwords and tokens are never logged nor shown.
 mod access_file;
+mod check_slots;
 mod credentials;
 mod doors;
-mod fault;
+mod error;
 mod files;
 pub(crate) mod gate;
 mod known;
 mod password_hash;
-mod places;
 pub(crate) mod reload;
 mod rules;
 pub mod scope;
@@ -26,7 +26,7 @@ mod tls_section;
 mod web_file;
 
 pub(crate) use doors::{Doors, Sources};
-pub use fault::AccessFault;
+pub use error::AccessError;
 pub(crate) use reload::Access;
 
 use crate::config::Config;
@@ -39,8 +39,8 @@ impl Sources {
     }
 }
 
-/// Reads the files that a configuration names, and tells what an operator should know of them.
-pub fn check(config: &Config) -> Result<Vec<String>, AccessFault> {
+/// Reads the files that a configuration names, and logs what an operator should know of them.
+pub fn check(config: &Config) -> Result<Vec<String>, AccessError> {
     match Sources::of(config) {
         Some(sources) => Access::check(&sources).map(|doors| doors.cautions),
         None => Ok(Vec::new()),

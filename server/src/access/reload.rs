@@ -1,5 +1,5 @@
-//! Reads the files again when they change, when a certificate of theirs begins or ceases to hold, or when a signal asks
-//! for it, on a thread of its own, and lets every core know. What can't be read leaves everything as it was.
+//! Reads the files again when they change, when a certificate of theirs begins or ceases to be valid, or when a signal
+//! asks for it, on a thread of its own, and lets every core know. What can't be read leaves everything as it was.
 #![expect(clippy::disallowed_methods, reason = "a thread of its own")]
 
 use std::io;
@@ -17,8 +17,8 @@ use silverback_runtime::signals::Hangups;
 use silverback_runtime::tls::Role;
 
 use super::doors::{Doors, Sources, load};
-use super::fault::AccessFault;
-use super::files::Reading;
+use super::error::AccessError;
+use super::files::FileStamps;
 
 /// How often the files are looked at. What has changed is read once it has been the same for two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ counters! {
     pub struct Reloads {
         /// Changes of the files of users, tokens and certificates that were read.
         successes: AtomicU64 => Counter "silverback_web_config_reloads_total",
-        /// Changes of these files that don't hold: all stays as it was before.
+        /// Changes of these files that aren't valid: all stays as it was before.
         failures: AtomicU64 => Counter "silverback_web_config_reload_failures_total",
         /// Whether these files hold as they are.
         is_good: AtomicBool => Gauge "silverback_web_config_last_reload_successful",
@@ -84,13 +84,13 @@ pub(crate) struct Access {
 
 impl Access {
     /// Reads the files.
-    pub(crate) fn check(sources: &Sources) -> Result<Doors, AccessFault> {
-        load(sources, &mut Reading::default())
+    pub(crate) fn check(sources: &Sources) -> Result<Doors, AccessError> {
+        load(sources, &mut FileStamps::default())
     }
 
-    /// The doors that the files tell of, and the thread that looks at these; it ends with this.
-    pub(crate) fn start(sources: Sources, hangups: Hangups) -> Result<io::Result<Self>, AccessFault> {
-        let mut read = Reading::default();
+    /// The doors that the files describe, and the thread that looks at these; it ends with this.
+    pub(crate) fn start(sources: Sources, hangups: Hangups) -> Result<io::Result<Self>, AccessError> {
+        let mut read = FileStamps::default();
         let doors = Arc::new(load(&sources, &mut read)?);
         let reloads = Arc::new(Reloads::new(Clock::System.now_ms(), &doors));
         let (subscriptions, subscribed) = sync_channel(SHARDS_MAX);
@@ -123,21 +123,21 @@ impl Access {
 struct Keeper {
     sources: Sources,
     /// The files as they were last read.
-    read: Reading,
+    read: FileStamps,
     /// The same at the last look.
-    seen: Reading,
+    seen: FileStamps,
     hangups: Hangups,
     hangups_seen: u64,
-    /// What is wrong with the files, where they don't hold.
-    fault: Option<AccessFault>,
-    /// When one of the certificates that were read begins or ceases to hold.
+    /// What is wrong with the files, where they aren't valid.
+    fault: Option<AccessError>,
+    /// When one of the certificates that were read begins or ceases to be valid.
     changes_at_ms: Option<i64>,
     reloads: Arc<Reloads>,
     doors: Arc<Doors>,
-    cores: Vec<Core>,
+    cores: Vec<CoreDoors>,
 }
 
-struct Core {
+struct CoreDoors {
     sender: mpsc::Sender<Arc<Doors>>,
     sent: Arc<Doors>,
 }
@@ -147,7 +147,7 @@ impl Keeper {
         let at_start = Arc::clone(&self.doors);
         loop {
             match subscribed.recv_timeout(LOOK_INTERVAL) {
-                Ok(sender) => self.cores.push(Core { sender, sent: Arc::clone(&at_start) }),
+                Ok(sender) => self.cores.push(CoreDoors { sender, sent: Arc::clone(&at_start) }),
                 Err(RecvTimeoutError::Timeout) => self.look(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -167,7 +167,7 @@ impl Keeper {
     }
 
     fn reload(&mut self, is_asked: bool) {
-        let mut read = Reading::default();
+        let mut read = FileStamps::default();
         let loaded = load(&self.sources, &mut read).and_then(|doors| self.refuse_opening(doors));
         if loaded.is_err() {
             read.add_missing(&self.read);
@@ -176,12 +176,12 @@ impl Keeper {
         self.seen = read;
         match loaded {
             Ok(doors) => self.succeed(doors),
-            // What doesn't hold is read again at each look, and told once.
+            // What isn't valid is read again at each look, and reported once.
             Err(fault) if !is_new && !is_asked && self.fault.as_ref() == Some(&fault) => {}
             Err(fault) => {
                 self.reloads.failures.fetch_add(1, Ordering::Relaxed);
                 self.reloads.is_good.store(false, Ordering::Relaxed);
-                tracing::error!(%fault, "users, tokens and certificates stay as they were: their files don't hold");
+                tracing::error!(%fault, "users, tokens and certificates stay as they were: their files aren't valid");
                 self.fault = Some(fault);
             }
         }
@@ -189,7 +189,7 @@ impl Keeper {
 
     /// What names nobody any more, or encrypts nothing any more, is rather a file that was emptied than a wish: a
     /// start takes it, a change doesn't.
-    fn refuse_opening(&self, doors: Doors) -> Result<Doors, AccessFault> {
+    fn refuse_opening(&self, doors: Doors) -> Result<Doors, AccessError> {
         let freed = doors.rules.freed_user(&self.doors.rules);
         let asks_less = doors
             .tls
@@ -197,7 +197,7 @@ impl Keeper {
             .zip(self.doors.tls.as_ref())
             .is_some_and(|(tls, former)| tls.asks_less_than(former));
         let opens = if doors.are_open() && !self.doors.are_open() {
-            "nobody would be asked any more who he is"
+            "no credentials would be asked for any more"
         } else if freed.is_some() {
             "a user who was held to some scopes would have all of them"
         } else if doors.tls.is_none() && self.doors.tls.is_some() {
@@ -209,7 +209,7 @@ impl Keeper {
         };
         let path = self.sources.web.as_ref().or(self.sources.access.as_ref());
         let path = path.map_or(Path::new(""), PathBuf::as_path);
-        Err(AccessFault::new(path, format_args!("{opens}: that takes a restart of the node")))
+        Err(AccessError::new(path, format_args!("{opens}: that takes a restart of the node")))
     }
 
     fn succeed(&mut self, doors: Doors) {

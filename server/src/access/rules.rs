@@ -18,7 +18,7 @@ pub struct Rules {
     users: BTreeMap<String, User>,
     /// The one of them whose hash takes longest to check.
     dearest: Option<User>,
-    tokens: Vec<Token>,
+    tokens: Vec<AccessToken>,
 }
 
 /// One of the web configuration file's users.
@@ -33,16 +33,16 @@ pub(super) struct User {
 
 /// What the password is checked against that comes with a name.
 pub(super) struct Check<'a> {
-    /// The user; where there is none of that name the dearest one, whatever comes of it.
+    /// The user; where there is none of that name the most expensive one, whatever comes of it.
     pub(super) against: &'a User,
     /// What the user may do; `None`: there is none.
     pub(super) scopes: Option<Scopes>,
-    /// What a refusal takes as long as, so that its time tells nobody who there is.
+    /// What a refusal takes as long as, so that its time gives no user away.
     pub(super) cost_max: u32,
 }
 
 /// One of the access file's tokens.
-pub(super) struct Token {
+pub(super) struct AccessToken {
     pub(super) name: String,
     pub(super) sha256: Digest,
     pub(super) scopes: Scopes,
@@ -57,18 +57,18 @@ impl fmt::Debug for Rules {
 
 impl Rules {
     /// Rules for these.
-    pub(super) fn new(users: BTreeMap<String, User>, tokens: Vec<Token>) -> Self {
+    pub(super) fn new(users: BTreeMap<String, User>, tokens: Vec<AccessToken>) -> Self {
         let dearest = users.values().max_by_key(|user| user.cost).cloned();
         Self { users, dearest, tokens }
     }
 
-    /// Whether there is nobody to tell from others: nobody is asked who he is.
+    /// Whether there is nobody to tell from others: no credentials are asked for.
     pub(crate) fn are_open(&self) -> bool {
         self.users.is_empty() && self.tokens.is_empty()
     }
 
     /// A user who may do everything by these, and by the former ones couldn't: an access file that was cut off names
-    /// nobody behind its end.
+    /// nobody after its end.
     pub(super) fn freed_user(&self, former: &Self) -> Option<&str> {
         let is_freed = |name: &str, user: &User| {
             let was_bound = former.users.get(name).is_some_and(|former| former.scopes != Scopes::ALL);
@@ -95,7 +95,7 @@ impl Rules {
     }
 
     /// The token that this is. All are compared, to the end each.
-    pub(super) fn token(&self, text: &[u8]) -> Option<&Token> {
+    pub(super) fn token(&self, text: &[u8]) -> Option<&AccessToken> {
         let sha256 = sha256(text);
         let mut found = None;
         for token in &self.tokens {
@@ -118,7 +118,7 @@ mod tests {
     use crate::access::scope::Scope;
 
     fn rules(tokens: &[&str]) -> Rules {
-        let token = |text: &&str| Token {
+        let token = |text: &&str| AccessToken {
             name: format!("of {text}"),
             sha256: sha256(text.as_bytes()),
             scopes: Scopes::of(&[Scope::Write]),

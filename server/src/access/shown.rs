@@ -1,4 +1,4 @@
-//! What is wrong with a file that can't be read into its structure, in words that have nothing of it: what stands where a
+//! What is wrong with a file that can't be read into its structure, in words that have nothing of it: what is where a
 //! section, a field's name or a value of another kind belongs may be a secret. Knows what serde and its YAML say.
 
 use serde_yaml_ng::Error;
@@ -76,7 +76,7 @@ pub(super) fn shown(error: &Error) -> String {
     }
 }
 
-/// What serde says behind the path.
+/// What serde says after the path.
 fn wrong(said: &str) -> Option<String> {
     let is_expected = |(words, _): &&(&str, &str)| {
         said.strip_suffix(words).is_some_and(|before| before.ends_with(", expected "))
@@ -123,7 +123,7 @@ mod tests {
         let Err(error) = serde_yaml_ng::from_str::<T>(text) else { panic!("{text:?} holds") };
         let said = error.to_string();
         let (_, allowed) = said.split_once("`, expected ").unwrap_or_else(|| panic!("{said}"));
-        // Every second piece stands between two quotes.
+        // Every second piece is between two quotes.
         allowed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 

@@ -14,7 +14,7 @@ use silverback_model::limits::CREDENTIAL_CHECKS_MAX;
 use silverback_runtime::Peer;
 use silverback_test_support::Scratch;
 
-use super::gate::{Gate, Look, PasswordThread, Refusal};
+use super::gate::{CredentialsLook, CredentialsRejected, Gate, PasswordThread};
 use super::scope::{Scope, Scopes};
 use super::{Access, Doors, Sources};
 
@@ -99,7 +99,7 @@ fn what_the_toolkit_takes_is_taken() {
         Strict-Transport-Security: max-age=31536000; includeSubDomains\n    X-Content-Type-Options: nosniff\n    \
         Content-Security-Policy: \"default-src 'self' *.test.example.net\"\n";
     assert_eq!(check_good(&dir, headers).headers.len(), 5);
-    // As in Prometheus the section without any of these is none.
+    // As in Prometheus the section without any of these counts as none.
     assert!(check_good(&dir, "tls_server_config:\n  min_version: TLS13\n").tls.is_none());
     let inline = |name: &str| {
         let text = std::fs::read_to_string(dir.join(name)).unwrap();
@@ -108,7 +108,7 @@ fn what_the_toolkit_takes_is_taken() {
     let web =
         format!("tls_server_config:\n  cert: |\n{}  key: |\n{}", inline("server.crt"), inline("server.key"));
     assert!(check_good(&dir, &web).tls.is_some());
-    // What isn't spoken here can be done without, and is told.
+    // What isn't spoken here can be done without, and is reported.
     let both =
         tls("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n");
     assert!(check_good(&dir, &both).cautions[0].contains("CBC"));
@@ -254,7 +254,7 @@ fn certificates_that_do_not_hold_are_taken_and_told_with_their_dates() {
         }
     };
     check(2010, 2020, &["expired", "2010-01-01T00:00:00Z", "2020-01-01T00:00:00Z"]);
-    check(3000, 3001, &["doesn't hold before", "3000-01-01T00:00:00Z", "3001-01-01T00:00:00Z"]);
+    check(3000, 3001, &["isn't valid before", "3000-01-01T00:00:00Z", "3001-01-01T00:00:00Z"]);
     assert!(check_good(&dir, &tls("")).cautions.is_empty());
 }
 
@@ -295,15 +295,15 @@ fn from(address: &str) -> Peer {
 }
 
 /// What becomes of a request, whether it is known at once or not.
-fn decide(gate: &Gate, headers: &HeaderMap, needs: Scopes) -> Result<(), Refusal> {
+fn decide(gate: &Gate, headers: &HeaderMap, needs: Scopes) -> Result<(), CredentialsRejected> {
     match gate.look(headers, needs) {
-        Look::Decided(decided) => decided,
-        Look::Unknown(check) => block_on(gate.verify(check, from("10.0.0.1"))),
+        CredentialsLook::Decided(decided) => decided,
+        CredentialsLook::Unknown(check) => block_on(gate.verify(check, from("10.0.0.1"))),
     }
 }
 
 fn is_known(gate: &Gate, headers: &HeaderMap) -> bool {
-    matches!(gate.look(headers, READ), Look::Decided(_))
+    matches!(gate.look(headers, READ), CredentialsLook::Decided(_))
 }
 
 fn users(users: &[(&str, &str)]) -> String {
@@ -320,12 +320,15 @@ fn a_user_s_password_is_hashed_once_and_then_known_on_that_core() {
     assert_eq!(decide(&gate, &alice, WRITE), Ok(()));
     assert!(is_known(&gate, &alice));
     for wrong in [basic("alice", "other"), basic("alice", ""), basic("nobody", "secret"), basic("", "")] {
-        assert_eq!(decide(&gate, &wrong, READ), Err(Refusal::Wrong));
+        assert_eq!(decide(&gate, &wrong, READ), Err(CredentialsRejected::Wrong));
         assert!(is_known(&gate, &wrong), "it is hashed once, too");
     }
-    assert_eq!(decide(&gate, &HeaderMap::new(), READ), Err(Refusal::Missing));
-    assert_eq!(decide(&gate, &headers("Bearer a-token-of-the-agents"), READ), Err(Refusal::Wrong));
-    assert_eq!(decide(&gate, &headers("Basic !"), READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &HeaderMap::new(), READ), Err(CredentialsRejected::Missing));
+    assert_eq!(
+        decide(&gate, &headers("Bearer a-token-of-the-agents"), READ),
+        Err(CredentialsRejected::Wrong)
+    );
+    assert_eq!(decide(&gate, &headers("Basic !"), READ), Err(CredentialsRejected::Wrong));
     assert_eq!(gate.name_of(&alice).as_deref(), Some("alice"));
 }
 
@@ -336,10 +339,10 @@ fn a_refusal_takes_as_long_whoever_is_named() {
     let gate = gate(&dir, &format!("basic_auth_users:\n  cheap: {cheap}\n  dear: {dear}\n"), None);
     let took = |name: &str, n: u32| {
         let (guess, began) = (basic(name, &n.to_string()), std::time::Instant::now());
-        assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
+        assert_eq!(decide(&gate, &guess, READ), Err(CredentialsRejected::Wrong));
         began.elapsed()
     };
-    // By turns, the least of each, for the machine may do other work meanwhile. The two users'
+    // In turn, the least of each, because the machine may do other work meanwhile. The two users'
     // hashes are sixteen times apart.
     let names = ["cheap", "dear", "nobody", "another"];
     let mut times = [std::time::Duration::MAX; 4];
@@ -356,15 +359,18 @@ fn users_and_tokens_may_do_what_the_access_file_says_and_other_users_everything(
     let access =
         "users:\n  alice: [read]\ntokens:\n  - {name: agents, token_file: agents.token, scopes: [write]}\n";
     let gate = gate(&dir, &users(&[("alice", "secret"), ("bob", "other")]), Some(access));
-    let of = |name: &str| Refusal::Scope { name: name.into(), needs: WRITE };
+    let of = |name: &str| CredentialsRejected::Scope { name: name.into(), needs: WRITE };
     assert_eq!(decide(&gate, &basic("alice", "secret"), READ), Ok(()));
     assert_eq!(decide(&gate, &basic("alice", "secret"), WRITE), Err(of("alice")));
     assert_eq!(decide(&gate, &basic("bob", "other"), WRITE), Ok(()));
     let agents = headers("Bearer a-token-of-the-agents");
     assert_eq!(decide(&gate, &agents, WRITE), Ok(()));
-    let refused = Refusal::Scope { name: "agents".into(), needs: READ };
+    let refused = CredentialsRejected::Scope { name: "agents".into(), needs: READ };
     assert_eq!(decide(&gate, &agents, READ), Err(refused));
-    assert_eq!(decide(&gate, &headers("Bearer a-token-of-the-agent"), WRITE), Err(Refusal::Wrong));
+    assert_eq!(
+        decide(&gate, &headers("Bearer a-token-of-the-agent"), WRITE),
+        Err(CredentialsRejected::Wrong)
+    );
     assert_eq!(gate.challenges().count(), 2);
 }
 
@@ -380,14 +386,14 @@ fn what_is_known_of_a_user_whose_hash_is_the_same_goes_on_with_other_files() {
     let gate = gate(&dir, &alices, None);
     let (alice, guess) = (basic("alice", "secret"), basic("alice", "guess"));
     assert_eq!(decide(&gate, &alice, WRITE), Ok(()));
-    assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &guess, READ), Err(CredentialsRejected::Wrong));
     let bob =
         format!("  bob: {}\nhttp_server_config:\n  headers: {{X-Frame-Options: deny}}\n", hash("other"));
     replace(&gate, &dir, &format!("{alices}{bob}"), Some("users:\n  alice: [read]\n"));
     assert!(is_known(&gate, &alice) && is_known(&gate, &guess));
-    assert_eq!(decide(&gate, &guess, READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &guess, READ), Err(CredentialsRejected::Wrong));
     assert_eq!(decide(&gate, &alice, READ), Ok(()));
-    let refused = Refusal::Scope { name: "alice".into(), needs: WRITE };
+    let refused = CredentialsRejected::Scope { name: "alice".into(), needs: WRITE };
     assert_eq!(decide(&gate, &alice, WRITE), Err(refused), "her scopes are the new ones");
 }
 
@@ -401,18 +407,18 @@ fn a_user_who_is_removed_or_has_another_hash_is_forgotten_at_once() {
     replace(&gate, &dir, &users(&[("alice", "changed"), ("carol", "secret")]), None);
     for former in [&alice, &bob] {
         assert!(!is_known(&gate, former));
-        assert_eq!(decide(&gate, former, READ), Err(Refusal::Wrong));
+        assert_eq!(decide(&gate, former, READ), Err(CredentialsRejected::Wrong));
     }
     assert_eq!(decide(&gate, &basic("alice", "changed"), READ), Ok(()));
     // The same hash again, for two users: what one of them is says nothing of one who isn't there.
     let [one, two] = ["carol", "dave"].map(|name| format!("  {name}: {secret}\n"));
     let dave = basic("dave", "secret");
     replace(&gate, &dir, &format!("basic_auth_users:\n{one}"), None);
-    assert_eq!(decide(&gate, &dave, READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &dave, READ), Err(CredentialsRejected::Wrong));
     replace(&gate, &dir, &format!("basic_auth_users:\n{one}{two}"), None);
     assert_eq!(decide(&gate, &dave, READ), Ok(()));
     replace(&gate, &dir, &format!("basic_auth_users:\n{one}"), None);
-    assert_eq!(decide(&gate, &dave, READ), Err(Refusal::Wrong));
+    assert_eq!(decide(&gate, &dave, READ), Err(CredentialsRejected::Wrong));
     replace(&gate, &dir, "", None);
     assert_eq!(decide(&gate, &HeaderMap::new(), WRITE), Ok(()), "nobody is asked any more");
 }
@@ -423,8 +429,8 @@ fn passwords_that_wait_are_bounded_for_each_address_and_the_same_one_waits_once(
     let web = format!("basic_auth_users:\n  alice: {}\n", bcrypt::hash("secret", 12).unwrap());
     let gate = gate(&dir, &web, None);
     let check = |headers: &HeaderMap, address| match gate.look(headers, READ) {
-        Look::Unknown(check) => Box::pin(gate.verify(check, from(address))),
-        Look::Decided(decided) => panic!("{decided:?}"),
+        CredentialsLook::Unknown(check) => Box::pin(gate.verify(check, from(address))),
+        CredentialsLook::Decided(decided) => panic!("{decided:?}"),
     };
     let alice = basic("alice", "secret");
     let mut same: Vec<_> = (0..4 * CREDENTIAL_CHECKS_MAX).map(|_| check(&alice, "10.0.0.1")).collect();
@@ -437,10 +443,13 @@ fn passwords_that_wait_are_bounded_for_each_address_and_the_same_one_waits_once(
     let at_once: Vec<_> = others.iter_mut().filter_map(|check| check.now_or_never()).collect();
     // Of the others some may have been checked meanwhile.
     assert!(at_once.len() >= 3 * CREDENTIAL_CHECKS_MAX / 2 - 2, "{}", at_once.len());
-    assert!(at_once.iter().all(|decided| *decided == Err(Refusal::Busy)));
+    assert!(at_once.iter().all(|decided| *decided == Err(CredentialsRejected::Busy)));
     assert!(is_known(&gate, &alice), "who is known waits for nobody");
     // Whoever leaves has its place until its turn comes, so that it takes no more of them by coming again.
     drop(others);
-    assert_eq!(check(&basic("alice", "again"), "10.0.0.1").now_or_never(), Some(Err(Refusal::Busy)));
+    assert_eq!(
+        check(&basic("alice", "again"), "10.0.0.1").now_or_never(),
+        Some(Err(CredentialsRejected::Busy))
+    );
     assert!(check(&basic("alice", "another"), "10.0.0.2").now_or_never().is_none());
 }

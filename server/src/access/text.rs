@@ -11,7 +11,7 @@ use super::shown::{A_LIST, NAMES_WITH_VALUES, PLAIN_TEXT, TRUE_OR_FALSE};
 
 /// Text, also where YAML sees a number or a truth value in it: `X-XSS-Protection: 1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Text(pub(super) String);
+pub(super) struct YamlText(pub(super) String);
 
 /// Text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Visitor<'_> for YamlBoolVisitor {
     }
 }
 
-/// A mapping in which no name stands twice.
+/// A mapping in which no name occurs twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names<T>(pub(super) BTreeMap<String, T>);
 
@@ -99,7 +99,7 @@ pub(super) fn read_text<'de, D: Deserializer<'de>, T>(
     from.deserialize_any(TextVisitor { expected, read })
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for YamlText {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         read_text(from, PLAIN_TEXT, |text| Some(Self(text)))
     }
@@ -164,7 +164,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NamesVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let mut names = BTreeMap::new();
-        while let Some(Text(name)) = entries.next_key()? {
+        while let Some(YamlText(name)) = entries.next_key()? {
             let value = entries.next_value()?;
             if names.insert(name, value).is_some() {
                 return Err(A::Error::custom("duplicate name"));

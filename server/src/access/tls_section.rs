@@ -8,9 +8,9 @@ use silverback_runtime::tls::{
     CertificateStatus, ClientCertificates, Role, TlsConfig, TlsSettings, TlsVersions, Validity,
 };
 
-use super::fault::AccessFault;
-use super::files::Reading;
-use super::text::Text;
+use super::error::AccessError;
+use super::files::FileStamps;
+use super::text::YamlText;
 use super::web_file::TlsSection;
 
 const SECTION: &str = "tls_server_config";
@@ -20,10 +20,10 @@ pub(super) fn read(
     path: &Path,
     section: TlsSection,
     http2: bool,
-    reading: &mut Reading,
+    reading: &mut FileStamps,
     cautions: &mut Vec<String>,
-) -> Result<Option<TlsConfig>, AccessFault> {
-    let fault = |wrong: String| AccessFault::new(path, format!("{SECTION}: {wrong}"));
+) -> Result<Option<TlsConfig>, AccessError> {
+    let fault = |wrong: String| AccessError::new(path, format!("{SECTION}: {wrong}"));
     let TlsSection { cert, key, client_ca, cert_file, key_file, client_auth_type, client_ca_file, .. } =
         &section;
     let key_inline = key.as_ref().map(|key| key.0.as_str());
@@ -60,26 +60,26 @@ pub(super) fn read(
     Ok(Some(tls))
 }
 
-/// What an operator should know of a certificate that doesn't hold.
+/// What an operator should know of a certificate that isn't valid.
 fn caution(role: Role, validity: &Validity, now_ms: i64) -> Option<String> {
     let [from, to] = [validity.not_before_ms, validity.not_after_ms].map(format_rfc3339);
     let status = match validity.status_at(now_ms) {
         CertificateStatus::Valid => return None,
-        CertificateStatus::NotYetValid => format!("doesn't hold before {from} (it ends at {to})"),
+        CertificateStatus::NotYetValid => format!("isn't valid before {from} (it ends at {to})"),
         CertificateStatus::Expired => format!("expired at {to} (it began at {from})"),
     };
     Some(match role {
         Role::Server => format!("the node's certificate {status}: clients that verify it turn away"),
         Role::Chain => format!("a certificate that the node sends with its own {status}"),
-        Role::ClientCa => format!("a client CA's certificate {status}: its clients don't come in"),
+        Role::ClientCa => format!("a client CA's certificate {status}: its clients are refused"),
     })
 }
 
-fn text_of(text: &Option<Text>) -> Option<&str> {
+fn text_of(text: &Option<YamlText>) -> Option<&str> {
     text.as_ref().map(|text| text.0.as_str()).filter(|text| !text.is_empty())
 }
 
-fn texts(list: Option<Vec<Text>>) -> Vec<String> {
+fn texts(list: Option<Vec<YamlText>>) -> Vec<String> {
     list.unwrap_or_default().into_iter().map(|text| text.0).collect()
 }
 
@@ -94,7 +94,7 @@ fn clients(kind: Option<&str>, ca_pem: Option<String>) -> Result<ClientCertifica
         Some("RequireAnyClientCert" | "RequireClientCert") => Ok(ClientCertificates::AnyRequired),
         Some("VerifyClientCertIfGiven") => Ok(ClientCertificates::KnownIfGiven(ca_pem)),
         Some("RequireAndVerifyClientCert") => Ok(ClientCertificates::KnownRequired(ca_pem)),
-        Some(_unshown) => Err("client_auth_type: it is none; allowed: NoClientCert, RequestClientCert, \
+        Some(_unshown) => Err("client_auth_type: it isn't one; allowed: NoClientCert, RequestClientCert, \
              RequireAnyClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert"
             .to_owned()),
     }
@@ -116,12 +116,16 @@ fn version(field: &str, name: &str) -> Result<TlsVersion, String> {
         "TLS11" => Ok(TlsVersion::Tls11),
         "TLS12" => Ok(TlsVersion::Tls12),
         "TLS13" => Ok(TlsVersion::Tls13),
-        _unshown => Err(format!("{field}: it is no version of TLS; allowed: TLS10, TLS11, TLS12, TLS13")),
+        _unshown => Err(format!("{field}: it isn't a version of TLS; allowed: TLS10, TLS11, TLS12, TLS13")),
     }
 }
 
 /// The versions from the one to the other, as far as they are spoken here.
-fn versions(min: Option<Text>, max: Option<Text>, cautions: &mut Vec<String>) -> Result<TlsVersions, String> {
+fn versions(
+    min: Option<YamlText>,
+    max: Option<YamlText>,
+    cautions: &mut Vec<String>,
+) -> Result<TlsVersions, String> {
     let min = min.map(|name| version("min_version", &name.0)).transpose()?;
     let max = max.map(|name| version("max_version", &name.0)).transpose()?;
     let (min, max) = (min.unwrap_or(TlsVersion::Tls12), max.unwrap_or(TlsVersion::Tls13));

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::password_hash::PasswordHash;
 use super::shown::shown;
-use super::text::{Names, Secret, Text, YamlBool};
+use super::text::{Names, Secret, YamlBool, YamlText};
 
 /// The file.
 #[derive(Debug, Default, Deserialize)]
@@ -21,19 +21,19 @@ pub(super) struct WebFile {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "fields with values")]
 pub(super) struct TlsSection {
-    pub(super) cert: Option<Text>,
+    pub(super) cert: Option<YamlText>,
     pub(super) key: Option<Secret>,
-    pub(super) client_ca: Option<Text>,
-    pub(super) cert_file: Option<Text>,
-    pub(super) key_file: Option<Text>,
-    pub(super) client_auth_type: Option<Text>,
-    pub(super) client_ca_file: Option<Text>,
-    pub(super) cipher_suites: Option<Vec<Text>>,
-    pub(super) curve_preferences: Option<Vec<Text>>,
-    pub(super) min_version: Option<Text>,
-    pub(super) max_version: Option<Text>,
+    pub(super) client_ca: Option<YamlText>,
+    pub(super) cert_file: Option<YamlText>,
+    pub(super) key_file: Option<YamlText>,
+    pub(super) client_auth_type: Option<YamlText>,
+    pub(super) client_ca_file: Option<YamlText>,
+    pub(super) cipher_suites: Option<Vec<YamlText>>,
+    pub(super) curve_preferences: Option<Vec<YamlText>>,
+    pub(super) min_version: Option<YamlText>,
+    pub(super) max_version: Option<YamlText>,
     pub(super) prefer_server_cipher_suites: Option<YamlBool>,
-    pub(super) client_allowed_sans: Option<Vec<Text>>,
+    pub(super) client_allowed_sans: Option<Vec<YamlText>>,
 }
 
 /// `http_server_config`
@@ -42,7 +42,7 @@ pub(super) struct TlsSection {
 pub(super) struct HttpSection {
     pub(super) http2: Option<YamlBool>,
     /// One of nothing is empty.
-    pub(super) headers: Names<Option<Text>>,
+    pub(super) headers: Names<Option<YamlText>>,
 }
 
 /// `rate_limit`
@@ -51,7 +51,7 @@ pub(super) struct HttpSection {
 pub(super) struct RateSection {
     #[serde(rename = "burst")]
     _burst: Option<i64>,
-    pub(super) interval: Option<Text>,
+    pub(super) interval: Option<YamlText>,
 }
 
 /// Reads YAML into a structure with defaults, of which nothing is the default; a fault has its line and column.

@@ -1,5 +1,5 @@
 //! Who is let in: the one place in front of all of HTTP and gRPC, before anything of a request's body is read. It asks
-//! the gate, and words and counts what that refuses; which scope a request takes stands with its route.
+//! the gate, and words and counts what that refuses; which scope a request takes is with its route.
 
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, Version};
@@ -7,15 +7,15 @@ use http_body::Body;
 use silverback_model::printable::{Printable, Quoted};
 use silverback_runtime::shown_address;
 
-use crate::access::gate::{Gate, Look, Refusal};
+use crate::access::gate::{CredentialsLook, CredentialsRejected, Gate};
 use crate::access::scope::Scopes;
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::grpc;
 use crate::api::grpc::methods::Method;
-use crate::api::handlers::Peer;
+use crate::api::handlers::RequestPeer;
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, close, text};
-use crate::api::routes::{ANY, Kind, Route};
+use crate::api::routes::{ANY, RequestKind, Route};
 
 /// What an address of the node is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +30,12 @@ pub(crate) enum Door {
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Asked {
+pub(crate) enum RequestTarget {
     Http(Option<&'static Route>),
     Grpc(Option<&'static Method>),
 }
 
-impl Asked {
+impl RequestTarget {
     pub(crate) fn of<B>(request: &Request<B>) -> Self {
         match grpc::is_grpc(request) {
             true => Self::Grpc(Method::of(request.uri())),
@@ -43,7 +43,7 @@ impl Asked {
         }
     }
 
-    /// What is asked for nobody answers tells who has any credentials.
+    /// That a path doesn't exist is said to whoever has any credentials.
     fn needs(self) -> Scopes {
         match self {
             Self::Http(route) => route.map_or(ANY, |route| route.needs),
@@ -51,10 +51,10 @@ impl Asked {
         }
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> RequestKind {
         match self {
-            Self::Http(route) => route.map_or(Kind::Usual, |route| route.kind),
-            Self::Grpc(method) => method.map_or(Kind::Usual, |method| method.kind),
+            Self::Http(route) => route.map_or(RequestKind::Usual, |route| route.kind),
+            Self::Grpc(method) => method.map_or(RequestKind::Usual, |method| method.kind),
         }
     }
 
@@ -73,17 +73,17 @@ impl Asked {
 
 /// What became of a request's credentials.
 pub(crate) enum Admission {
-    Decided(Result<(), Rejected>),
+    Decided(Result<(), AdmissionRejected>),
     /// A password is to be checked first: [`verify`].
     Unknown(crate::access::gate::PasswordCheck),
 }
 
 /// Why a request isn't let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Rejected {
+pub(crate) enum AdmissionRejected {
     /// For its credentials.
     #[error(transparent)]
-    Credentials(#[from] Refusal),
+    Credentials(#[from] CredentialsRejected),
     /// It is asked for at another address.
     #[error("this is asked for at the address of --admin-listen alone")]
     ElsewhereAdmin,
@@ -93,16 +93,16 @@ pub(crate) enum Rejected {
 }
 
 /// Looks at a request's head: at once, and without a word about who it is where nobody is asked.
-pub(crate) fn look<B>(peer: &Peer, asked: Asked, request: &Request<B>) -> Admission {
+pub(crate) fn look<B>(peer: &RequestPeer, asked: RequestTarget, request: &Request<B>) -> Admission {
     let decided = match peer.door {
         Door::Probes if asked.is_probe() => return Admission::Decided(Ok(())),
-        Door::Probes => Err(Rejected::ProbesAlone),
-        Door::Main { has_admin: true } if asked.is_admin() => Err(Rejected::ElsewhereAdmin),
+        Door::Probes => Err(AdmissionRejected::ProbesAlone),
+        Door::Main { has_admin: true } if asked.is_admin() => Err(AdmissionRejected::ElsewhereAdmin),
         Door::Main { .. } | Door::Admin => match &peer.handlers.gate {
             None => Ok(()),
             Some(gate) => match gate.look(request.headers(), asked.needs()) {
-                Look::Decided(decided) => decided.map_err(Rejected::Credentials),
-                Look::Unknown(check) => return Admission::Unknown(check),
+                CredentialsLook::Decided(decided) => decided.map_err(AdmissionRejected::Credentials),
+                CredentialsLook::Unknown(check) => return Admission::Unknown(check),
             },
         },
     };
@@ -110,19 +110,22 @@ pub(crate) fn look<B>(peer: &Peer, asked: Asked, request: &Request<B>) -> Admiss
 }
 
 /// Has a password checked.
-pub(crate) async fn verify(peer: &Peer, check: crate::access::gate::PasswordCheck) -> Result<(), Rejected> {
+pub(crate) async fn verify(
+    peer: &RequestPeer,
+    check: crate::access::gate::PasswordCheck,
+) -> Result<(), AdmissionRejected> {
     match &peer.handlers.gate {
         None => Ok(()),
         Some(gate) => {
             let from = silverback_runtime::Peer::of(peer.address);
-            gate.verify(check, from).await.map_err(Rejected::Credentials)
+            gate.verify(check, from).await.map_err(AdmissionRejected::Credentials)
         }
     }
 }
 
 /// Logs what an operator answers for, before it is done.
-pub(crate) fn note_action<B>(peer: &Peer, asked: Asked, request: &Request<B>) {
-    if asked.kind() == Kind::Usual {
+pub(crate) fn note_action<B>(peer: &RequestPeer, asked: RequestTarget, request: &Request<B>) {
+    if asked.kind() == RequestKind::Usual {
         return;
     }
     let user = peer.handlers.gate.as_deref().and_then(|gate| gate.name_of(request.headers()));
@@ -137,11 +140,15 @@ pub(crate) fn note_action<B>(peer: &Peer, asked: Asked, request: &Request<B>) {
     );
 }
 
-/// Of a target that a log line shows: the matchers of a deletion stand in it.
+/// Of a target that a log line shows: the matchers of a deletion are in it.
 const TARGET_CHARS_MAX: usize = 500;
 
 /// The answer to a request that isn't let in. The rest of its body isn't waited for.
-pub(crate) fn refuse<B: Body>(peer: &Peer, request: &Request<B>, rejected: &Rejected) -> NodeResponse {
+pub(crate) fn refuse<B: Body>(
+    peer: &RequestPeer,
+    request: &Request<B>,
+    rejected: &AdmissionRejected,
+) -> NodeResponse {
     count(&peer.handlers.core, rejected);
     silverback_host::warn_limited!(
         peer = shown_address(peer.address),
@@ -177,26 +184,32 @@ fn challenge(gate: &Gate, headers: &mut http::HeaderMap) {
     }
 }
 
-impl Rejected {
+impl AdmissionRejected {
     fn cause(&self) -> Cause {
         match self {
-            Self::Credentials(Refusal::Missing | Refusal::Wrong) => Cause::Unauthenticated,
-            Self::Credentials(Refusal::Scope { .. }) => Cause::NotAllowed,
+            Self::Credentials(CredentialsRejected::Missing | CredentialsRejected::Wrong) => {
+                Cause::Unauthenticated
+            }
+            Self::Credentials(CredentialsRejected::Scope { .. }) => Cause::NotAllowed,
             // Every sender takes this for what passes.
-            Self::Credentials(Refusal::Busy) => Cause::NotReady,
-            Self::Credentials(Refusal::Failed) => Cause::Internal,
+            Self::Credentials(CredentialsRejected::Busy) => Cause::NotReady,
+            Self::Credentials(CredentialsRejected::Failed) => Cause::Internal,
             Self::ElsewhereAdmin => Cause::NotAllowed,
             Self::ProbesAlone => Cause::NotFound,
         }
     }
 }
 
-fn count(core: &Core, rejected: &Rejected) {
+fn count(core: &CoreContext, rejected: &AdmissionRejected) {
     core.count(|counts| match rejected {
-        Rejected::Credentials(Refusal::Missing) => counts.refused_without_credentials += 1,
-        Rejected::Credentials(Refusal::Wrong) => counts.refused_by_credentials += 1,
-        Rejected::Credentials(Refusal::Scope { .. }) => counts.refused_by_scope += 1,
-        Rejected::Credentials(Refusal::Busy | Refusal::Failed) => counts.refused_unchecked += 1,
-        Rejected::ElsewhereAdmin | Rejected::ProbesAlone => counts.refused_by_address += 1,
+        AdmissionRejected::Credentials(CredentialsRejected::Missing) => {
+            counts.refused_without_credentials += 1
+        }
+        AdmissionRejected::Credentials(CredentialsRejected::Wrong) => counts.refused_by_credentials += 1,
+        AdmissionRejected::Credentials(CredentialsRejected::Scope { .. }) => counts.refused_by_scope += 1,
+        AdmissionRejected::Credentials(CredentialsRejected::Busy | CredentialsRejected::Failed) => {
+            counts.refused_unchecked += 1
+        }
+        AdmissionRejected::ElsewhereAdmin | AdmissionRejected::ProbesAlone => counts.refused_by_address += 1,
     });
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use futures::future::LocalBoxFuture;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::migration::{Migrated, MigrationError, Trigger};
 use silverback_model::{CellId, ShardId};
 
@@ -15,22 +15,22 @@ pub(crate) type Migrate =
 
 /// A core, as what moves cells has it.
 pub struct CellMover {
-    core: Rc<Core>,
+    core: Rc<CoreContext>,
     /// Moves a cell from its shard to another, and counts it.
     pub(crate) migrate: Migrate,
 }
 
 impl CellMover {
     /// By these means.
-    pub(crate) fn new(core: Rc<Core>, migrate: Migrate) -> Self {
+    pub(crate) fn new(core: Rc<CoreContext>, migrate: Migrate) -> Self {
         Self { core, migrate }
     }
 }
 
 impl Deref for CellMover {
-    type Target = Core;
+    type Target = CoreContext;
 
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &CoreContext {
         &self.core
     }
 }

@@ -1,6 +1,6 @@
 //! What all handlers of one core share: the way to the shards, counters, the clock, facts of the node.
 //!
-//! What takes samples in has more than this in [`Ingest`](crate::api::ingest::Ingest), what answers reads in
+//! What accepts samples has more than this in [`Ingest`](crate::api::ingest::Ingest), what answers reads in
 //! [`Reader`](crate::api::query::Reader), what moves cells in [`CellMover`](crate::api::cell_mover::CellMover).
 
 use std::cell::Cell;
@@ -31,7 +31,7 @@ use silverback_storage::wal::health::{LogHealth, ShutLogs};
 use silverback_storage::wal::progress::{ReplayProgress, Replaying};
 
 /// What every handler of a core has. Lives behind an `Rc` on its core.
-pub struct Core {
+pub struct CoreContext {
     /// The way to every shard.
     pub router: Rc<Router>,
     /// The wall clock.
@@ -40,7 +40,7 @@ pub struct Core {
     pub config: Arc<Config>,
     /// What every core of the node knows alike.
     pub node: Arc<NodeFacts>,
-    /// Told once the node is to end: it isn't ready any more.
+    /// Requested once the node is to end: it isn't ready any more.
     pub shutdown: Shutdown,
     /// Slices for what takes long.
     pub slicer: Slicer,
@@ -67,7 +67,7 @@ pub struct NodeFacts {
     pub replay: ReplayProgress,
     /// Shards that have their data back.
     pub restored: Arrivals,
-    /// Which logs take nothing in.
+    /// Which logs accept nothing.
     pub logs: Arc<LogHealth>,
     /// When each shard last gave a sign.
     pub pulses: Pulses,
@@ -103,7 +103,7 @@ impl NodeFacts {
     }
 }
 
-impl Core {
+impl CoreContext {
     /// Why the node takes no writes now; `None`: it takes them.
     pub(crate) fn not_ready(&self) -> Option<String> {
         if self.shutdown.is_requested() {
@@ -113,7 +113,7 @@ impl Core {
             return Some(replaying.to_string());
         }
         self.node.logs.shut().map(|ShutLogs { count, fault }| {
-            format!("{count} of {} write-ahead logs take nothing in: {fault}", self.node.cpus.len())
+            format!("{count} of {} write-ahead logs accept nothing: {fault}", self.node.cpus.len())
         })
     }
 

@@ -12,27 +12,27 @@ use silverback_model::printable::Printable;
 use silverback_runtime::WatchedBody;
 
 use crate::access::scope::Scopes;
-use crate::api::admission::{self, Admission, Asked, Door};
-use crate::api::core::Core;
+use crate::api::admission::{self, Admission, Door, RequestTarget};
+use crate::api::core::CoreContext;
 use crate::api::grpc;
 use crate::api::grpc::methods::METHODS;
-use crate::api::handlers::{Handlers, Peer};
+use crate::api::handlers::{Handlers, RequestPeer};
 use crate::api::http::origin;
 use crate::api::ingest::lines;
 use crate::api::ingest::timing::{count_duration, timed};
 use crate::api::ingest::{otlp, write_endpoint};
 use crate::api::query::Reader;
 use crate::api::query::http_api;
-use crate::api::query::http_api::promql::Client;
+use crate::api::query::http_api::promql::QuerySender;
 use crate::api::query::influx_query;
 use crate::api::query::remote_read;
 use crate::api::query_page;
 use crate::api::response::body::{Never, ResponseBody};
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, text, without_body};
-use crate::api::routes::{Page, ROUTES, Route, Target};
+use crate::api::routes::{ROUTES, Route, StatusPage, Target};
 use crate::api::status::pages;
-use crate::routing::NoRoom;
+use crate::routing::OverBudget;
 use silverback_runtime as runtime;
 
 /// A path or a method that is answered, and what it takes.
@@ -63,13 +63,13 @@ pub fn declared() -> impl Iterator<Item = Declared> {
 
 /// The HTTP service of one core for one connection.
 pub(crate) struct Endpoints {
-    peer: Rc<Peer>,
+    peer: Rc<RequestPeer>,
 }
 
 impl Endpoints {
     /// The service of a core for one client, by its address as the socket has it, and by the node's that it came to.
     pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>, door: Door) -> Self {
-        Self { peer: Rc::new(Peer::new(handlers, address, door)) }
+        Self { peer: Rc::new(RequestPeer::new(handlers, address, door)) }
     }
 }
 
@@ -99,7 +99,7 @@ impl Service<Request<WatchedBody>> for Endpoints {
     }
 }
 
-fn answer(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = NodeResponse> {
+fn answer(peer: &RequestPeer, request: Request<WatchedBody>) -> impl Future<Output = NodeResponse> {
     if tracing::enabled!(tracing::Level::DEBUG) {
         Either::Left(Box::pin(logged(peer, request)))
     } else {
@@ -107,7 +107,7 @@ fn answer(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = No
     }
 }
 
-async fn logged(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
+async fn logged(peer: &RequestPeer, request: Request<WatchedBody>) -> NodeResponse {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let began = runtime::now();
     let response = route(peer, request).await;
@@ -116,14 +116,14 @@ async fn logged(peer: &Peer, request: Request<WatchedBody>) -> NodeResponse {
     response
 }
 
-fn route(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = NodeResponse> {
+fn route(peer: &RequestPeer, request: Request<WatchedBody>) -> impl Future<Output = NodeResponse> {
     // A block, for an `async fn` would hold the request twice.
     async move {
         let core = &*peer.handlers.core;
         if let Err(rejected) = origin::check(&core.config.allowed_hosts, &request) {
             return origin::refuse(core, &request, &rejected);
         }
-        let asked = Asked::of(&request);
+        let asked = RequestTarget::of(&request);
         let admitted = match admission::look(peer, asked, &request) {
             Admission::Decided(admitted) => admitted,
             // Seldom, so it has memory of its own.
@@ -134,25 +134,25 @@ fn route(peer: &Peer, request: Request<WatchedBody>) -> impl Future<Output = Nod
         }
         admission::note_action(peer, asked, &request);
         match asked {
-            Asked::Grpc(method) => Box::pin(grpc::answer(peer, method, request)).await,
+            RequestTarget::Grpc(method) => Box::pin(grpc::answer(peer, method, request)).await,
             // The one that comes by the thousand: others are larger, and have memory of their own.
-            Asked::Http(Some(Route { target: Target::Write, .. })) => {
+            RequestTarget::Http(Some(Route { target: Target::Write, .. })) => {
                 let began = runtime::now();
                 let response = write_endpoint::answer(&peer.caller, request).await;
                 count_duration(core, began);
                 response
             }
-            Asked::Http(route) => Box::pin(route_rarer(peer, route, request)).await,
+            RequestTarget::Http(route) => Box::pin(route_rarer(peer, route, request)).await,
         }
     }
 }
 
 async fn route_rarer(
-    peer: &Peer,
+    peer: &RequestPeer,
     route: Option<&'static Route>,
     request: Request<WatchedBody>,
 ) -> NodeResponse {
-    let Peer { handlers: Handlers { core, reader, .. }, caller, asker, .. } = peer;
+    let RequestPeer { handlers: Handlers { core, reader, .. }, caller, asker, .. } = peer;
     let uri = request.uri().clone();
     let path = uri.path();
     let named = route.and_then(|route| route.named(path)).unwrap_or_default();
@@ -168,7 +168,7 @@ async fn route_rarer(
         Some(Target::RemoteRead) => remote_read::answer(reader, asker, request).await,
         Some(Target::Question(question)) => {
             let client =
-                if question.is_evaluated() { peer.client(request.headers()) } else { Client::default() };
+                if question.is_evaluated() { peer.client(request.headers()) } else { QuerySender::default() };
             http_api::answer(reader, asker, client, (question, named), request).await
         }
         Some(Target::Page(asked)) => {
@@ -184,7 +184,7 @@ fn no_such_endpoint(path: &str) -> NodeResponse {
 
 /// Gives an answer up that doesn't begin within the time of a request. (A write waits for its
 /// shards alone; what may take long of it, its body, has its own limit.)
-async fn in_time(core: &Core, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
+async fn in_time(core: &CoreContext, answering: impl Future<Output = NodeResponse>) -> NodeResponse {
     let limit = core.config.request_timeout;
     runtime::timeout(limit, answering).await.unwrap_or_else(|_| {
         core.count(|counts| counts.reads_failed += 1);
@@ -205,7 +205,7 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
     let mut room = reader.read_bytes.begin();
     match room.grow(bytes) {
         Ok(()) => response.map(|body| body.holding(room.into())),
-        Err(NoRoom) => {
+        Err(OverBudget) => {
             reader.count(|counts| counts.reads_failed += 1);
             let mut refused = text(
                 Cause::NotReady.http(),
@@ -217,26 +217,26 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
     }
 }
 
-async fn page(core: &Core, page: Page, method: &Method) -> NodeResponse {
+async fn page(core: &CoreContext, page: StatusPage, method: &Method) -> NodeResponse {
     match (page, method) {
-        (Page::Ping, method) => lines::ping(method),
-        (Page::Status, &Method::GET | &Method::HEAD) => pages::status_page(),
-        (Page::Healthy, &Method::GET | &Method::HEAD) => pages::healthy(core),
-        (Page::Ready, &Method::GET | &Method::HEAD) => pages::ready(core),
-        (Page::Replayed, &Method::GET | &Method::HEAD) => pages::replayed(core),
-        (Page::Metrics, &Method::GET) => pages::metrics(core).await,
-        (Page::Node, &Method::GET) => pages::node_status(core).await,
-        (Page::Cells, &Method::GET) => pages::cells_status(core).await,
-        (Page::Refusals, &Method::GET) => pages::refusals(core),
+        (StatusPage::Ping, method) => lines::ping(method),
+        (StatusPage::Status, &Method::GET | &Method::HEAD) => pages::status_page(),
+        (StatusPage::Healthy, &Method::GET | &Method::HEAD) => pages::healthy(core),
+        (StatusPage::Ready, &Method::GET | &Method::HEAD) => pages::ready(core),
+        (StatusPage::Replayed, &Method::GET | &Method::HEAD) => pages::replayed(core),
+        (StatusPage::Metrics, &Method::GET) => pages::metrics(core).await,
+        (StatusPage::Node, &Method::GET) => pages::node_status(core).await,
+        (StatusPage::Cells, &Method::GET) => pages::cells_status(core).await,
+        (StatusPage::Refusals, &Method::GET) => pages::refusals(core),
         (
-            Page::Status
-            | Page::Healthy
-            | Page::Ready
-            | Page::Replayed
-            | Page::Metrics
-            | Page::Node
-            | Page::Cells
-            | Page::Refusals,
+            StatusPage::Status
+            | StatusPage::Healthy
+            | StatusPage::Ready
+            | StatusPage::Replayed
+            | StatusPage::Metrics
+            | StatusPage::Node
+            | StatusPage::Cells
+            | StatusPage::Refusals,
             _,
         ) => method_not_allowed("GET"),
     }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_request_takes_two_kib_until_it_is_answered() {
-        let bytes = size_of_result(|peer: &Peer, request| answer(peer, request));
+        let bytes = size_of_result(|peer: &RequestPeer, request| answer(peer, request));
         assert!(bytes <= 2 << 10, "{bytes} bytes");
     }
 }

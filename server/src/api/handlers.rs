@@ -8,17 +8,17 @@ use http::HeaderMap;
 use crate::access::gate::CoreGate;
 use crate::api::admission::Door;
 use crate::api::cell_mover::CellMover;
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::query::Reader;
-use crate::api::query::http_api::promql::Client;
+use crate::api::query::http_api::promql::QuerySender;
 use crate::routing::Asker;
 
 /// What a core's handlers have.
 #[derive(Clone)]
 pub(crate) struct Handlers {
-    pub(crate) core: Rc<Core>,
+    pub(crate) core: Rc<CoreContext>,
     pub(crate) ingest: Rc<Ingest>,
     pub(crate) reader: Rc<Reader>,
     pub(crate) mover: Rc<CellMover>,
@@ -27,7 +27,7 @@ pub(crate) struct Handlers {
 }
 
 /// The same for the client at the other end of a connection.
-pub(crate) struct Peer {
+pub(crate) struct RequestPeer {
     pub(crate) handlers: Handlers,
     /// Its address.
     pub(crate) address: Option<IpAddr>,
@@ -39,7 +39,7 @@ pub(crate) struct Peer {
     pub(crate) asker: Asker,
 }
 
-impl Peer {
+impl RequestPeer {
     /// A client, by its address as the socket has it, and by the node's that it came to.
     pub(crate) fn new(handlers: Handlers, address: Option<IpAddr>, door: Door) -> Self {
         let caller = Caller::new(Rc::clone(&handlers.ingest), address);
@@ -47,8 +47,8 @@ impl Peer {
     }
 
     /// Who sends a request with these headers, as far as is known.
-    pub(crate) fn client(&self, headers: &HeaderMap) -> Client {
+    pub(crate) fn client(&self, headers: &HeaderMap) -> QuerySender {
         let user = self.handlers.gate.as_deref().and_then(|gate| gate.name_of(headers));
-        Client::new(self.address, user)
+        QuerySender::new(self.address, user)
     }
 }

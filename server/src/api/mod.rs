@@ -1,7 +1,7 @@
 //! The ways in and out: HTTP endpoints, protocols, pages. Knows requests and answers; what a
 //! sample becomes is the shard's.
 //!
-//! In reading order: [`core`], what a core's handlers share (what writes, reads and moves need besides stands with
+//! In reading order: [`core`], what a core's handlers share (what writes, reads and moves need besides is with
 //! them); [`response`] and [`http`], the transport; [`ingest`],
 //! [`query`], [`status`] and `query_page`, what is asked for; [`grpc`], the same by another transport; `routes`, which path is
 //! answered by what and takes which scope; `admission`, who is let in; [`endpoints`], where every request goes through.

@@ -3,7 +3,7 @@
 
 use crate::access::scope::{Scope, Scopes};
 use crate::api::ingest::lines::{Dialect, Import};
-use crate::api::query::http_api::Question;
+use crate::api::query::http_api::QueryEndpoint;
 
 /// What answers a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,19 +18,19 @@ pub(crate) enum Target {
     Import(Import),
     /// InfluxDB's queries, as far as its senders need them.
     InfluxQuery,
-    /// A file of the page to ask on. The page itself stands at InfluxDB's path.
+    /// A file of the page to ask on. The page itself is at InfluxDB's path.
     QueryFile,
     /// Remote read.
     RemoteRead,
     /// A question of Prometheus' HTTP API.
-    Question(Question),
+    Question(QueryEndpoint),
     /// A page of the node's own.
-    Page(Page),
+    Page(StatusPage),
 }
 
 /// What is small and made whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum StatusPage {
     Status,
     Metrics,
     Node,
@@ -44,7 +44,7 @@ pub(crate) enum Page {
 
 /// Whether a request changes what an operator answers for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     /// It is logged only at debug.
     Usual,
     /// Each is logged with who asks for it.
@@ -60,7 +60,7 @@ pub(crate) struct Route {
     pub(crate) target: Target,
     /// One of these scopes it takes.
     pub(crate) needs: Scopes,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RequestKind,
 }
 
 /// What credentials of any scope may ask for.
@@ -73,10 +73,10 @@ const METRICS: Scopes = Scopes::of(&[Scope::Metrics]);
 const READ_OR_WRITE: Scopes = Scopes::of(&[Scope::Read, Scope::Write]);
 
 const fn route(path: &'static str, target: Target, needs: Scopes) -> Route {
-    Route { path, target, needs, kind: Kind::Usual }
+    Route { path, target, needs, kind: RequestKind::Usual }
 }
 
-/// All of them. What comes by the thousand stands first.
+/// All of them. What comes by the thousand is first.
 pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/write", Target::Write, WRITE),
     route("/api/v1/receive", Target::Write, WRITE),
@@ -89,49 +89,53 @@ pub(crate) static ROUTES: &[Route] = &[
     route("/api/v1/import/prometheus/metrics/*", Target::Import(Import::Grouped), WRITE),
     route("/query", Target::InfluxQuery, READ_OR_WRITE),
     route("/query/*", Target::QueryFile, READ),
-    route("/ping", Target::Page(Page::Ping), ANY),
+    route("/ping", Target::Page(StatusPage::Ping), ANY),
     route("/api/v1/read", Target::RemoteRead, READ),
-    route("/api/v1/series", Target::Question(Question::Series), READ),
-    route("/api/v1/labels", Target::Question(Question::LabelNames), READ),
-    route("/api/v1/label/*/values", Target::Question(Question::LabelValues), READ),
-    route("/api/v1/export", Target::Question(Question::Export), READ),
-    route("/api/v1/query", Target::Question(Question::Query), READ),
-    route("/api/v1/query_range", Target::Question(Question::QueryRange), READ),
-    route("/api/v1/format_query", Target::Question(Question::FormatQuery), READ),
-    route("/api/v1/parse_query", Target::Question(Question::ParseQuery), READ),
-    route("/api/v1/query_exemplars", Target::Question(Question::Exemplars), READ),
-    route("/api/v1/metadata", Target::Question(Question::Metadata), READ),
-    route("/api/v1/status/tsdb", Target::Question(Question::TsdbStatus), READ),
-    route("/api/v1/status/buildinfo", Target::Question(Question::BuildInfo), READ),
-    route("/api/v1/status/runtimeinfo", Target::Question(Question::RuntimeInfo), READ),
-    route("/api/v1/status/flags", Target::Question(Question::Flags), READ),
-    route("/api/v1/status/config", Target::Question(Question::Config), READ),
+    route("/api/v1/series", Target::Question(QueryEndpoint::Series), READ),
+    route("/api/v1/labels", Target::Question(QueryEndpoint::LabelNames), READ),
+    route("/api/v1/label/*/values", Target::Question(QueryEndpoint::LabelValues), READ),
+    route("/api/v1/export", Target::Question(QueryEndpoint::Export), READ),
+    route("/api/v1/query", Target::Question(QueryEndpoint::Query), READ),
+    route("/api/v1/query_range", Target::Question(QueryEndpoint::QueryRange), READ),
+    route("/api/v1/format_query", Target::Question(QueryEndpoint::FormatQuery), READ),
+    route("/api/v1/parse_query", Target::Question(QueryEndpoint::ParseQuery), READ),
+    route("/api/v1/query_exemplars", Target::Question(QueryEndpoint::Exemplars), READ),
+    route("/api/v1/metadata", Target::Question(QueryEndpoint::Metadata), READ),
+    route("/api/v1/status/tsdb", Target::Question(QueryEndpoint::TsdbStatus), READ),
+    route("/api/v1/status/buildinfo", Target::Question(QueryEndpoint::BuildInfo), READ),
+    route("/api/v1/status/runtimeinfo", Target::Question(QueryEndpoint::RuntimeInfo), READ),
+    route("/api/v1/status/flags", Target::Question(QueryEndpoint::Flags), READ),
+    route("/api/v1/status/config", Target::Question(QueryEndpoint::Config), READ),
     // Whoever may read all series may know what others ask of them; to end it is the operator's.
-    route("/api/v1/status/active_queries", Target::Question(Question::ActiveQueries), READ),
+    route("/api/v1/status/active_queries", Target::Question(QueryEndpoint::ActiveQueries), READ),
     Route {
-        kind: Kind::Action,
-        ..route("/api/v1/status/active_queries/*", Target::Question(Question::CancelQuery), ADMIN)
+        kind: RequestKind::Action,
+        ..route("/api/v1/status/active_queries/*", Target::Question(QueryEndpoint::CancelQuery), ADMIN)
     },
     Route {
-        kind: Kind::Action,
-        ..route("/api/v1/admin/tsdb/delete_series", Target::Question(Question::DeleteSeries), ADMIN)
+        kind: RequestKind::Action,
+        ..route("/api/v1/admin/tsdb/delete_series", Target::Question(QueryEndpoint::DeleteSeries), ADMIN)
     },
     Route {
-        kind: Kind::Action,
-        ..route("/api/v1/admin/tsdb/clean_tombstones", Target::Question(Question::CleanTombstones), ADMIN)
+        kind: RequestKind::Action,
+        ..route(
+            "/api/v1/admin/tsdb/clean_tombstones",
+            Target::Question(QueryEndpoint::CleanTombstones),
+            ADMIN,
+        )
     },
     Route {
-        kind: Kind::Action,
-        ..route("/api/v1/admin/tsdb/snapshot", Target::Question(Question::Snapshot), ADMIN)
+        kind: RequestKind::Action,
+        ..route("/api/v1/admin/tsdb/snapshot", Target::Question(QueryEndpoint::Snapshot), ADMIN)
     },
-    route("/metrics", Target::Page(Page::Metrics), METRICS),
-    route("/", Target::Page(Page::Status), READ),
-    route("/api/v1/status/node", Target::Page(Page::Node), READ),
-    route("/api/v1/status/cells", Target::Page(Page::Cells), READ),
-    route("/api/v1/status/refusals", Target::Page(Page::Refusals), READ),
-    route("/-/healthy", Target::Page(Page::Healthy), ANY),
-    route("/-/ready", Target::Page(Page::Ready), ANY),
-    route("/-/replayed", Target::Page(Page::Replayed), ANY),
+    route("/metrics", Target::Page(StatusPage::Metrics), METRICS),
+    route("/", Target::Page(StatusPage::Status), READ),
+    route("/api/v1/status/node", Target::Page(StatusPage::Node), READ),
+    route("/api/v1/status/cells", Target::Page(StatusPage::Cells), READ),
+    route("/api/v1/status/refusals", Target::Page(StatusPage::Refusals), READ),
+    route("/-/healthy", Target::Page(StatusPage::Healthy), ANY),
+    route("/-/ready", Target::Page(StatusPage::Ready), ANY),
+    route("/-/replayed", Target::Page(StatusPage::Replayed), ANY),
 ];
 
 impl Route {
@@ -142,7 +146,7 @@ impl Route {
 
     /// Whether a probe may ask for it whoever it is, where probes have an address of their own.
     pub(crate) fn is_probe(&self) -> bool {
-        matches!(self.target, Target::Page(Page::Healthy | Page::Ready | Page::Replayed))
+        matches!(self.target, Target::Page(StatusPage::Healthy | StatusPage::Ready | StatusPage::Replayed))
     }
 
     /// What stands for the `*` in a path; nothing where there is none. `None`: the path is another route's.
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_below_admin_takes_the_admin_s_scope() {
         for route in ROUTES.iter().filter(|route| route.path.contains("/admin/")) {
-            assert_eq!((route.needs, route.kind), (ADMIN, Kind::Action), "{}", route.path);
+            assert_eq!((route.needs, route.kind), (ADMIN, RequestKind::Action), "{}", route.path);
         }
     }
 }

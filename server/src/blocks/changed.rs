@@ -1,4 +1,4 @@
-//! Tells whoever waits for it, on any core or thread, that a block came or went. Which one is for them to look at: many
+//! Wakes whoever waits for it, on any core or thread, that a block came or went. Which one is for them to look at: many
 //! changes before a look are one.
 #![expect(clippy::disallowed_types, reason = "held for as long as a few senders are gone through")]
 

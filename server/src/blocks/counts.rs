@@ -1,4 +1,4 @@
-//! What is counted of blocks since the start, and what lies on disk: written by the core that has them cut, read by
+//! What is counted of blocks since the start, and what is on disk: written by the core that has them cut, read by
 //! whichever is asked for metrics.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};

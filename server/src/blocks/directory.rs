@@ -19,7 +19,7 @@ const UNFINISHED: &str = "tmp-for-creation";
 /// After the name of one that is being deleted.
 const DOOMED: &str = "tmp-for-deletion";
 
-/// Where blocks lie.
+/// Where blocks are.
 #[derive(Debug, Clone)]
 pub struct BlocksDir(PathBuf);
 
@@ -42,14 +42,14 @@ pub struct LocalBlock {
 
 /// What is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct BlockList {
     /// Blocks by their names, which begin with the time of their making.
     pub blocks: BTreeMap<Ulid, LocalBlock>,
     /// Blocks that can't be read, with the reason. They are left alone.
     pub damaged: BTreeMap<Ulid, String>,
 }
 
-impl Listed {
+impl BlockList {
     /// Notes how much is there.
     pub(crate) fn note_in(&self, counts: &BlockCounts) {
         let bytes = self.blocks.values().map(|block| block.bytes).sum();
@@ -90,8 +90,8 @@ impl BlocksDir {
     }
 
     /// What is in it now. What `before` has needs no second look: a block doesn't change.
-    pub(crate) fn list(&self, before: &Listed) -> io::Result<Listed> {
-        let mut listed = Listed::default();
+    pub(crate) fn list(&self, before: &BlockList) -> io::Result<BlockList> {
+        let mut listed = BlockList::default();
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listed),
@@ -207,12 +207,12 @@ mod tests {
     fn blocks_are_listed_with_what_they_are_of_and_damaged_ones_apart() {
         let scratch = Scratch::new();
         let dir = BlocksDir::below(scratch.path());
-        assert_eq!(dir.list(&Listed::default()).unwrap(), Listed::default());
+        assert_eq!(dir.list(&BlockList::default()).unwrap(), BlockList::default());
         dir.make().unwrap();
         dir.make().unwrap();
         let (whole, damaged) = (block(&dir, 1, META), block(&dir, 2, "{"));
         fs::create_dir(dir.unfinished(Ulid::from_parts(1, 3))).unwrap();
-        let listed = dir.list(&Listed::default()).unwrap();
+        let listed = dir.list(&BlockList::default()).unwrap();
         let found = &listed.blocks[&whole];
         assert_eq!(
             (found.begin_ms, found.end_ms, found.bytes),

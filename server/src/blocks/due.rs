@@ -11,9 +11,9 @@ const SPREAD_MS: u64 = 5 * 60 * 1000;
 
 /// An aligned range of two hours, by its number since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Range(i64);
+pub struct BlockRange(i64);
 
-impl Range {
+impl BlockRange {
     /// The one that a time lies in.
     pub const fn of(at_ms: i64) -> Self {
         Self(at_ms.div_euclid(CHUNK_RANGE_MS))
@@ -47,7 +47,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// So long after a range's end, and some minutes later by what tells the node from others: else a fleet would cut at
+    /// So long after a range's end, and some minutes later by the node's identity: else a fleet would cut at
     /// once.
     pub fn new(delay: Duration, node: u64) -> Self {
         let spread_ms = (node.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % SPREAD_MS;
@@ -55,7 +55,7 @@ impl Schedule {
     }
 
     /// Whether a range may be cut.
-    pub fn is_over(&self, range: Range, now_ms: i64) -> bool {
+    pub fn is_over(&self, range: BlockRange, now_ms: i64) -> bool {
         range.end_ms().saturating_add(self.after_end_ms) <= now_ms
     }
 }
@@ -68,13 +68,13 @@ pub fn due<'a>(
     now_ms: i64,
     memory_ms: Option<(i64, i64)>,
     from_ms: i64,
-    done: &'a BTreeSet<Range>,
-) -> impl Iterator<Item = Range> + use<'a> {
+    done: &'a BTreeSet<BlockRange>,
+) -> impl Iterator<Item = BlockRange> + use<'a> {
     let (oldest_ms, newest_ms) = memory_ms.unwrap_or((0, -1));
-    let (first, last) = (Range::of(oldest_ms.max(from_ms)), Range::of(newest_ms));
+    let (first, last) = (BlockRange::of(oldest_ms.max(from_ms)), BlockRange::of(newest_ms));
     let schedule = *schedule;
     let last = if memory_ms.is_some() { last.0 } else { first.0 - 1 };
-    let ranges = (first.0..=last).map(Range).take_while(move |range| schedule.is_over(*range, now_ms));
+    let ranges = (first.0..=last).map(BlockRange).take_while(move |range| schedule.is_over(*range, now_ms));
     ranges.filter(|range| !done.contains(range))
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     fn check(now_ms: i64, memory_ms: Option<(i64, i64)>, horizon_ms: i64, done: &[i64], expect: &[i64]) {
         let schedule = Schedule { after_end_ms: 1000 };
-        let done = done.iter().map(|number| Range(*number)).collect();
+        let done = done.iter().map(|number| BlockRange(*number)).collect();
         let found: Vec<_> =
             due(&schedule, now_ms, memory_ms, horizon_ms, &done).map(|range| range.0).collect();
         assert_eq!(found, expect);

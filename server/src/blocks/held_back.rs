@@ -11,7 +11,7 @@ pub const USUAL_WAIT_MS_MAX: i64 = 30 * 60 * 1000;
 
 /// How cutting goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum CutProgress {
     /// What is due is cut, or there was nothing to do.
     Goes,
     /// It failed.
@@ -53,8 +53,8 @@ impl HeldBack {
     }
 
     /// How the last step of cutting went.
-    pub(crate) fn note(&self, progress: Progress) {
-        self.fails.store(progress == Progress::Fails, Ordering::Release);
+    pub(crate) fn note(&self, progress: CutProgress) {
+        self.fails.store(progress == CutProgress::Fails, Ordering::Release);
     }
 
     /// How far a pass goes that would like to go to a horizon. `is_short`: there is no room for new series.
@@ -62,7 +62,7 @@ impl HeldBack {
         let released_ms = self.released_ms();
         let waits_long = horizon_ms.saturating_sub(released_ms) > USUAL_WAIT_MS_MAX;
         if waits_long && is_short && self.fails.load(Ordering::Acquire) {
-            // For all cores: what one of them has let go of is to be cut by none.
+            // For all cores: what one of them has dropped is to be cut by none.
             self.release(horizon_ms);
             return Pass::GivenUp(horizon_ms);
         }
@@ -84,7 +84,7 @@ mod tests {
         held.release(6 * HOUR_MS);
         assert_eq!(held.pass(10 * HOUR_MS, false), Pass::Before(7 * HOUR_MS));
         assert_eq!(held.pass(5 * HOUR_MS, false), Pass::Before(5 * HOUR_MS));
-        held.note(Progress::Fails);
+        held.note(CutProgress::Fails);
         assert_eq!(held.pass(10 * HOUR_MS, false), Pass::Before(7 * HOUR_MS), "there is room to wait");
     }
 
@@ -93,12 +93,12 @@ mod tests {
         let held = HeldBack::default();
         held.release(7 * HOUR_MS);
         assert_eq!(held.pass(10 * HOUR_MS, true), Pass::Before(7 * HOUR_MS), "it is about to be cut");
-        held.note(Progress::Fails);
+        held.note(CutProgress::Fails);
         let soon_ms = 7 * HOUR_MS + USUAL_WAIT_MS_MAX;
         assert_eq!(held.pass(soon_ms, true), Pass::Before(7 * HOUR_MS), "it waits no longer than usual");
         assert_eq!(held.pass(10 * HOUR_MS, true), Pass::GivenUp(10 * HOUR_MS));
         assert_eq!(held.pass(10 * HOUR_MS, true), Pass::Before(10 * HOUR_MS), "once, for all cores");
-        held.note(Progress::Goes);
+        held.note(CutProgress::Goes);
         assert_eq!(held.pass(12 * HOUR_MS, true), Pass::Before(10 * HOUR_MS));
     }
 }

@@ -1,5 +1,5 @@
 //! The node's TSDB blocks on disk, `blocks/` in the data directory: which there are, which are due, which may go, and
-//! who is told when their set has changed.
+//! who hears when their set has changed.
 //!
 //! Knows directories and times. Doesn't know how a block is made, nor who reads or uploads it.
 mod changed;
@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use changed::Changed;
 pub use counts::BlockCounts;
-pub use directory::{BlocksDir, Listed, LocalBlock};
-pub use due::{Range, Schedule, due};
-pub use held_back::{HeldBack, Pass, Progress, USUAL_WAIT_MS_MAX};
-pub use retention::{Kept, doomed};
+pub use directory::{BlockList, BlocksDir, LocalBlock};
+pub use due::{BlockRange, Schedule, due};
+pub use held_back::{CutProgress, HeldBack, Pass, USUAL_WAIT_MS_MAX};
+pub use retention::{RetentionBounds, doomed};
 
 use silverback_block::Ulid;
 use silverback_runtime::SideThread;
@@ -31,9 +31,9 @@ type MayGo = Box<dyn Fn(Ulid) -> bool + Send + Sync>;
 pub struct Blocks {
     /// Where they are.
     pub dir: BlocksDir,
-    /// Tells that a block came or went.
+    /// Announces that a block came or went.
     pub changed: Changed,
-    /// What came of cuts, and what lies on disk.
+    /// What came of cuts, and what is on disk.
     pub counts: BlockCounts,
     /// What memory's retention waits for.
     pub(crate) held_back: HeldBack,

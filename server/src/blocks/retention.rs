@@ -7,7 +7,7 @@ use silverback_model::limits::CHUNK_RANGE_MS;
 
 /// What is kept.
 #[derive(Debug, Clone, Copy)]
-pub struct Kept {
+pub struct RetentionBounds {
     /// Blocks that end before it go, in ms.
     pub from_ms: i64,
     /// What all may take, in bytes; `None`: there is no such bound.
@@ -18,7 +18,7 @@ pub struct Kept {
 
 /// The blocks that go, oldest first. `may_go` is asked for those that go by their age: the bound of what all take holds
 /// whoever wants them.
-pub fn doomed(blocks: &[LocalBlock], kept: &Kept, may_go: impl Fn(Ulid) -> bool) -> Vec<Ulid> {
+pub fn doomed(blocks: &[LocalBlock], kept: &RetentionBounds, may_go: impl Fn(Ulid) -> bool) -> Vec<Ulid> {
     let mut by_age: Vec<&LocalBlock> = blocks.iter().collect();
     by_age.sort_by_key(|block| (block.end_ms, block.ulid));
     let mut bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
@@ -53,7 +53,7 @@ mod tests {
             cut: None,
         };
         let blocks: Vec<_> = (0..10).rev().map(block).collect();
-        let kept = Kept { from_ms, bytes_max, memory_from_ms };
+        let kept = RetentionBounds { from_ms, bytes_max, memory_from_ms };
         let found = doomed(&blocks, &kept, |ulid| ulid.random() != stays);
         assert_eq!(found.iter().map(Ulid::random).collect::<Vec<_>>(), expect);
     }

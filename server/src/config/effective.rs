@@ -1,10 +1,10 @@
 //! The effective configuration as text: as YAML with each value's origin, which `check-config` prints, and without,
-//! and as flags. No value is a secret: those stand in files that options name.
+//! and as flags. No value is a secret: those are in files that options name.
 
 use std::fmt;
 
 use super::file::scalar_text;
-use super::options::{OPTIONS, Shown};
+use super::options::{OPTIONS, ShownValue};
 use super::{Config, Effective, Origin};
 
 impl Config {
@@ -41,17 +41,17 @@ impl fmt::Display for Effective {
     }
 }
 
-fn yaml(shown: Shown) -> String {
+fn yaml(shown: ShownValue) -> String {
     match shown {
-        Shown::One(value) => scalar(&value),
-        Shown::Many(values) => format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", ")),
+        ShownValue::One(value) => scalar(&value),
+        ShownValue::Many(values) => format!("[{}]", values.iter().map(quoted).collect::<Vec<_>>().join(", ")),
     }
 }
 
-fn flag(shown: Shown) -> String {
+fn flag(shown: ShownValue) -> String {
     match shown {
-        Shown::One(value) => value,
-        Shown::Many(values) => values.join(","),
+        ShownValue::One(value) => value,
+        ShownValue::Many(values) => values.join(","),
     }
 }
 

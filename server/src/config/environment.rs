@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use super::fault::{Fault, Problem};
-use super::layer::{self, Given, Origin, nearest, place, split_list};
+use super::error::{ConfigError, ValueError};
+use super::layer::{self, GivenOption, Origin, nearest, place, split_list};
 use super::options::{ConfigOption, OPTIONS};
 
 const PREFIX: &str = "SILVERBACK_";
 
-/// `silverctl`'s own, which may stand beside a node's.
+/// `silverctl`'s own, which may be beside a node's.
 const OF_SILVERCTL: [&str; 8] =
     ["ADDRESS", "BEARER_TOKEN", "CA_FILE", "CERT_FILE", "KEY_FILE", "PASSWORD_FILE", "TOKEN_FILE", "USER"];
 
@@ -24,7 +24,7 @@ pub(super) fn variable_name(option_name: &str) -> String {
 /// set, as templates leave them.
 pub(super) fn read(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> (Vec<Result<Given, Fault>>, Option<PathBuf>) {
+) -> (Vec<Result<GivenOption, ConfigError>>, Option<PathBuf>) {
     let is_set = |(name, value): &(OsString, OsString)| {
         name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) && !value.is_empty()
     };
@@ -49,13 +49,17 @@ pub(super) fn read(
     (layer::refuse_twice(given), config_file)
 }
 
-fn read_variable(option: &'static ConfigOption, name: String, value: OsString) -> Result<Given, Fault> {
+fn read_variable(
+    option: &'static ConfigOption,
+    name: String,
+    value: OsString,
+) -> Result<GivenOption, ConfigError> {
     let origin = Origin::Environment(name);
     match value.into_string() {
-        Ok(text) => Ok(Given { option, values: split_list(option, &text), origin }),
-        Err(_) => Err(Fault {
+        Ok(text) => Ok(GivenOption { option, values: split_list(option, &text), origin }),
+        Err(_) => Err(ConfigError {
             place: place(option.name, &origin),
-            problem: Problem::new("the value is not UTF-8", "allowed: UTF-8 text"),
+            problem: ValueError::new("the value is not UTF-8", "allowed: UTF-8 text"),
         }),
     }
 }
@@ -87,7 +91,7 @@ fn is_of_service(rest: &str) -> bool {
         || ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| is_port(protocol))
 }
 
-fn unknown_variable(name: &str) -> Fault {
+fn unknown_variable(name: &str) -> ConfigError {
     let option = name.strip_prefix(PREFIX).unwrap_or(name);
     let allowed = match nearest(option) {
         Some(option) => format!("did you mean {}?", variable_name(option)),
@@ -95,8 +99,8 @@ fn unknown_variable(name: &str) -> Fault {
             "allowed: the options that `silverback --help` lists, in capitals and with _ for -".to_owned()
         }
     };
-    let problem = Problem::new("there is no such option", allowed);
-    Fault { place: format!("env {name}"), problem }
+    let problem = ValueError::new("there is no such option", allowed);
+    ConfigError { place: format!("env {name}"), problem }
 }
 
 #[cfg(test)]

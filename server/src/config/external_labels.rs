@@ -5,7 +5,7 @@
 
 use silverback_model::Labels;
 
-use super::fault::Problem;
+use super::error::ValueError;
 
 /// More than anybody tells nodes apart by.
 const COUNT_MAX: usize = 32;
@@ -32,16 +32,16 @@ impl ExternalLabels {
         self.0.get(name).is_some()
     }
 
-    pub(super) fn parse(texts: &[String]) -> Result<Self, Problem> {
+    pub(super) fn parse(texts: &[String]) -> Result<Self, ValueError> {
         // A list that is set to nothing, as templates do it.
         let texts = if texts.iter().all(|text| text.trim().is_empty()) { &[] } else { texts };
         if texts.len() > COUNT_MAX {
-            return Err(Problem::new(format!("{} labels were given", texts.len()), ALLOWED));
+            return Err(ValueError::new(format!("{} labels were given", texts.len()), ALLOWED));
         }
         let labels: Vec<_> = texts.iter().map(|text| parse_label(text)).collect::<Result<_, _>>()?;
         let labels = Labels::from_pairs(labels);
         if let Some(pair) = labels.0.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(Problem::new(format!("{} stands twice", pair[0].0), ALLOWED));
+            return Err(ValueError::new(format!("{} occurs twice", pair[0].0), ALLOWED));
         }
         Ok(Self(labels))
     }
@@ -51,8 +51,8 @@ impl ExternalLabels {
     }
 }
 
-fn parse_label(text: &str) -> Result<(&str, &str), Problem> {
-    let wrong = || Problem::new(format!("{text:?} is no label"), ALLOWED);
+fn parse_label(text: &str) -> Result<(&str, &str), ValueError> {
+    let wrong = || ValueError::new(format!("{text:?} isn't a label"), ALLOWED);
     let (name, value) = text.trim().split_once('=').ok_or_else(wrong)?;
     let value = unquoted(value);
     let is_value = (1..=VALUE_BYTES_MAX).contains(&value.len()) && !value.contains(',');
@@ -64,7 +64,7 @@ fn unquoted(value: &str) -> &str {
     value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
 }
 
-/// Names that begin with `__` say what a series is: with one that all have, none could be told from others.
+/// Names that begin with `__` say what a series is: with one that all have, none could be distinguished from others.
 fn is_name(text: &str) -> bool {
     let belongs = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !text.starts_with("__");
@@ -72,10 +72,10 @@ fn is_name(text: &str) -> bool {
 }
 
 /// One label's name.
-pub(super) fn parse_name(text: &str) -> Result<String, Problem> {
+pub(super) fn parse_name(text: &str) -> Result<String, ValueError> {
     match is_name(text) {
         true => Ok(text.to_owned()),
-        false => Err(Problem::new(format!("{text:?} is no label's name"), NAME_ALLOWED)),
+        false => Err(ValueError::new(format!("{text:?} isn't a label's name"), NAME_ALLOWED)),
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn parse_name(text: &str) -> Result<String, Problem> {
 mod tests {
     use super::*;
 
-    fn parse(list: &[&str]) -> Result<ExternalLabels, Problem> {
+    fn parse(list: &[&str]) -> Result<ExternalLabels, ValueError> {
         ExternalLabels::parse(&list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
     }
 
@@ -107,9 +107,9 @@ mod tests {
         for bad in ["a", "a=", "a=\"\"", "=b", "1a=b", "a-b=c", "höhe=1", "__name__=up", "a=b,c", "", &long]
         {
             let problem = parse(&["good=1", bad]).unwrap_err();
-            assert!(problem.wrong.contains("is no label"), "{bad}: {}", problem.wrong);
+            assert!(problem.wrong.contains("isn't a label"), "{bad}: {}", problem.wrong);
         }
-        assert!(parse(&["a=1", "b=2", "a=3"]).unwrap_err().wrong.contains("a stands twice"));
+        assert!(parse(&["a=1", "b=2", "a=3"]).unwrap_err().wrong.contains("a occurs twice"));
         let many: Vec<String> = (0..=COUNT_MAX).map(|i| format!("l{i}=1")).collect();
         assert!(ExternalLabels::parse(&many).unwrap_err().wrong.contains("33 labels"));
     }
@@ -118,7 +118,7 @@ mod tests {
     fn a_name_is_one_that_any_label_may_have() {
         assert_eq!(parse_name("replica").ok().as_deref(), Some("replica"));
         for bad in ["", "__replica", "a b", "9", "a=b"] {
-            assert!(parse_name(bad).unwrap_err().wrong.contains("is no label's name"), "{bad}");
+            assert!(parse_name(bad).unwrap_err().wrong.contains("isn't a label's name"), "{bad}");
         }
     }
 }

@@ -6,34 +6,34 @@ use std::path::{Path, PathBuf};
 use serde_yaml_ng::{Mapping, Value};
 use silverback_host::read_named_text;
 
-use super::fault::{Fault, Problem};
-use super::layer::{self, Given, NO_SELF_SCRAPE, Origin, find, nearest};
+use super::error::{ConfigError, ValueError};
+use super::layer::{self, GivenOption, NO_SELF_SCRAPE, Origin, find, nearest};
 use super::options::OPTIONS;
 
 /// A configuration file is small; anything larger isn't one.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What the file gives, key by key.
-pub(super) fn read(path: &Path) -> Vec<Result<Given, Fault>> {
+pub(super) fn read(path: &Path) -> Vec<Result<GivenOption, ConfigError>> {
     match read_text(path) {
         Ok(text) => parse(path, &text),
-        Err(problem) => vec![Err(Fault { place: format!("config ({})", path.display()), problem })],
+        Err(problem) => vec![Err(ConfigError { place: format!("config ({})", path.display()), problem })],
     }
 }
 
-fn read_text(path: &Path) -> Result<String, Problem> {
+fn read_text(path: &Path) -> Result<String, ValueError> {
     let readable = "allowed: a YAML file that this process may read";
-    let refused = |error: std::io::Error| Problem::new(format!("it can't be read: {error}"), readable);
+    let refused = |error: std::io::Error| ValueError::new(format!("it can't be read: {error}"), readable);
     read_named_text(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => Problem::new("it is larger than 1MiB", readable),
+        ErrorKind::FileTooLarge => ValueError::new("it is larger than 1MiB", readable),
         _other => refused(error),
     })
 }
 
-fn parse(path: &Path, text: &str) -> Vec<Result<Given, Fault>> {
+fn parse(path: &Path, text: &str) -> Vec<Result<GivenOption, ConfigError>> {
     let whole_file = |wrong: String| {
-        let problem = Problem::new(wrong, "allowed: a YAML mapping of option names to values");
-        vec![Err(Fault { place: format!("config ({})", path.display()), problem })]
+        let problem = ValueError::new(wrong, "allowed: a YAML mapping of option names to values");
+        vec![Err(ConfigError { place: format!("config ({})", path.display()), problem })]
     };
     match serde_yaml_ng::from_str(text) {
         // A file of comments alone sets nothing.
@@ -44,7 +44,7 @@ fn parse(path: &Path, text: &str) -> Vec<Result<Given, Fault>> {
     }
 }
 
-fn read_keys(path: &Path, text: &str, mapping: Mapping) -> Vec<Result<Given, Fault>> {
+fn read_keys(path: &Path, text: &str, mapping: Mapping) -> Vec<Result<GivenOption, ConfigError>> {
     // A key without a value is one that isn't set.
     let set = mapping.into_iter().filter(|(_, value)| !value.is_null());
     let given = set.filter_map(|(key, value)| {
@@ -55,19 +55,19 @@ fn read_keys(path: &Path, text: &str, mapping: Mapping) -> Vec<Result<Given, Fau
             return layer::read_no_self_scrape(&text, origin).transpose();
         }
         let given = read_key(&name, value, origin.clone());
-        Some(given.map_err(|problem| Fault { place: format!("{name} ({origin})"), problem }))
+        Some(given.map_err(|problem| ConfigError { place: format!("{name} ({origin})"), problem }))
     });
     layer::refuse_twice(given.collect())
 }
 
-fn read_key(name: &str, value: Value, origin: Origin) -> Result<Given, Problem> {
+fn read_key(name: &str, value: Value, origin: Origin) -> Result<GivenOption, ValueError> {
     let option = find(name).ok_or_else(|| unknown(name))?;
     let values = match &value {
         Value::Sequence(values) => values.iter().map(scalar_text).collect(),
         value => scalar_text(value).map(|text| vec![text]),
     };
-    let values = values.ok_or_else(|| Problem::new("the value is nested", "allowed: a plain value"))?;
-    Ok(Given { option, values, origin })
+    let values = values.ok_or_else(|| ValueError::new("the value is nested", "allowed: a plain value"))?;
+    Ok(GivenOption { option, values, origin })
 }
 
 /// A plain value as it was written, or nearly: `5e7` comes back as `50000000.0`.
@@ -80,14 +80,14 @@ pub(super) fn scalar_text(value: &Value) -> Option<String> {
     }
 }
 
-fn unknown(name: &str) -> Problem {
+fn unknown(name: &str) -> ValueError {
     let allowed = match nearest(name) {
         Some(nearest) => format!("did you mean {nearest}?"),
         None => {
             format!("allowed: {}", OPTIONS.iter().map(|option| option.name).collect::<Vec<_>>().join(", "))
         }
     };
-    Problem::new("there is no such option", allowed)
+    ValueError::new("there is no such option", allowed)
 }
 
 /// The line that begins with the key. YAML's own position is lost in its values.

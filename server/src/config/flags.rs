@@ -6,16 +6,16 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::Config;
-use super::fault::Fault;
-use super::layer::{self, Given, NO_SELF_SCRAPE, Origin, split_list};
-use super::options::{ConfigOption, OPTIONS, SELF_SCRAPE_INTERVAL, Set, Shown};
+use super::error::ConfigError;
+use super::layer::{self, GivenOption, NO_SELF_SCRAPE, Origin, split_list};
+use super::options::{ConfigOption, OPTIONS, SELF_SCRAPE_INTERVAL, Set, ShownValue};
 
 const CONFIG: &str = "config";
 
 /// Gives a command every option as a flag.
 ///
 /// Values are taken as plain text: `clap` would stop at the first that is wrong, and
-/// [`super::load`] tells of all.
+/// [`super::load`] reports all.
 pub fn with_options(command: Command) -> Command {
     let config = Arg::new(CONFIG)
         .long(CONFIG)
@@ -34,9 +34,9 @@ pub fn with_options(command: Command) -> Command {
 
 fn argument(option: &'static ConfigOption, defaults: &Config) -> Arg {
     let default = match (option.show)(defaults) {
-        Shown::One(value) => value,
-        Shown::Many(values) if values.is_empty() => "none".to_owned(),
-        Shown::Many(values) => values.join(","),
+        ShownValue::One(value) => value,
+        ShownValue::Many(values) if values.is_empty() => "none".to_owned(),
+        ShownValue::Many(values) => values.join(","),
     };
     Arg::new(option.name)
         .long(option.name)
@@ -53,7 +53,7 @@ fn argument(option: &'static ConfigOption, defaults: &Config) -> Arg {
 /// What the flags give, and the configuration file that they name.
 pub(super) fn read<'a>(
     matches: impl IntoIterator<Item = &'a ArgMatches>,
-) -> (Vec<Result<Given, Fault>>, Option<PathBuf>) {
+) -> (Vec<Result<GivenOption, ConfigError>>, Option<PathBuf>) {
     let (mut given, mut config_file) = (Vec::new(), None);
     for matches in matches {
         given.extend(OPTIONS.iter().filter_map(|option| read_flag(matches, option)).map(Ok));
@@ -63,13 +63,13 @@ pub(super) fn read<'a>(
     (given, config_file)
 }
 
-fn read_flag(matches: &ArgMatches, option: &'static ConfigOption) -> Option<Given> {
+fn read_flag(matches: &ArgMatches, option: &'static ConfigOption) -> Option<GivenOption> {
     let texts = matches.get_many::<String>(option.name)?;
     let values = texts.flat_map(|text| split_list(option, text)).collect();
-    Some(Given { option, values, origin: Origin::Flag(format!("--{}", option.name)) })
+    Some(GivenOption { option, values, origin: Origin::Flag(format!("--{}", option.name)) })
 }
 
-fn read_no_self_scrape(matches: &ArgMatches) -> Option<Given> {
+fn read_no_self_scrape(matches: &ArgMatches) -> Option<GivenOption> {
     // A flag that isn't given reads as false, with the default as its source.
     let given = matches.value_source(NO_SELF_SCRAPE) == Some(ValueSource::CommandLine);
     given.then(|| layer::no_self_scrape(Origin::Flag(format!("--{NO_SELF_SCRAPE}")))).flatten()

@@ -3,7 +3,7 @@
 //! Knows names and patterns. What a request says of its host, and that addresses are always allowed, is
 //! the API's.
 
-use super::fault::Problem;
+use super::error::ValueError;
 
 /// The names that a request's host may have, besides `localhost`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,13 +48,13 @@ impl AllowedHosts {
         }
     }
 
-    pub(super) fn parse(texts: &[String]) -> Result<Self, Problem> {
+    pub(super) fn parse(texts: &[String]) -> Result<Self, ValueError> {
         // A list that is set to nothing, as templates do it.
         let texts = if texts.iter().all(|text| text.trim().is_empty()) { &[] } else { texts };
         let mut patterns = Vec::with_capacity(texts.len());
         for text in texts.iter().map(|text| text.trim()).filter(|text| *text != "*") {
             let pattern = HostPattern::parse(text)
-                .ok_or_else(|| Problem::new(format!("{text:?} is not a host name"), ALLOWED))?;
+                .ok_or_else(|| ValueError::new(format!("{text:?} is not a host name"), ALLOWED))?;
             patterns.push(pattern);
         }
         let has_any = texts.iter().any(|text| text.trim() == "*");
@@ -115,7 +115,7 @@ fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn hosts(list: &[&str]) -> Result<AllowedHosts, Problem> {
+    fn hosts(list: &[&str]) -> Result<AllowedHosts, ValueError> {
         AllowedHosts::parse(&list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use super::fault::{Fault, FaultList, Problem};
+use super::error::{ConfigError, ConfigErrors, ValueError};
 use super::options::{ConfigOption, OPTIONS, SELF_SCRAPE_INTERVAL, Set};
 use super::{Config, Effective, validate};
 
@@ -37,7 +37,7 @@ impl fmt::Display for Origin {
 }
 
 /// One option's value in one layer.
-pub(super) struct Given {
+pub(super) struct GivenOption {
     pub option: &'static ConfigOption,
     pub values: Vec<String>,
     pub origin: Origin,
@@ -49,12 +49,12 @@ pub(super) struct Layers {
     config: Config,
     origins: BTreeMap<&'static str, Origin>,
     faulty: BTreeSet<&'static str>,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigError>,
 }
 
 impl Layers {
     /// Lays one layer on top. A faulty value is a fault even where a later layer covers it.
-    pub(super) fn apply_all(&mut self, layer: impl IntoIterator<Item = Result<Given, Fault>>) {
+    pub(super) fn apply_all(&mut self, layer: impl IntoIterator<Item = Result<GivenOption, ConfigError>>) {
         for given in layer {
             match given {
                 Ok(given) => self.apply(given),
@@ -63,21 +63,21 @@ impl Layers {
         }
     }
 
-    fn apply(&mut self, given: Given) {
-        let Given { option, values, origin } = given;
+    fn apply(&mut self, given: GivenOption) {
+        let GivenOption { option, values, origin } = given;
         match set(&mut self.config, option, &values) {
             Ok(()) => {
                 self.origins.insert(option.name, origin);
             }
             Err(problem) => {
                 self.faulty.insert(option.name);
-                self.faults.push(Fault { place: place(option.name, &origin), problem });
+                self.faults.push(ConfigError { place: place(option.name, &origin), problem });
             }
         }
     }
 
     /// The whole configuration if nothing is wrong with it.
-    pub(super) fn finish(mut self) -> Result<Effective, FaultList> {
+    pub(super) fn finish(mut self) -> Result<Effective, ConfigErrors> {
         for relation in validate::broken_relations(&self.config) {
             // A value that couldn't be read says nothing about how it relates to others.
             if relation.options.iter().any(|name| self.faulty.contains(name)) {
@@ -85,22 +85,22 @@ impl Layers {
             }
             let origin = |name: &&str| place(name, self.origins.get(name).unwrap_or(&Origin::Default));
             let places: Vec<_> = relation.options.iter().map(origin).collect();
-            self.faults.push(Fault { place: places.join(" and "), problem: relation.problem });
+            self.faults.push(ConfigError { place: places.join(" and "), problem: relation.problem });
         }
         if self.faults.is_empty() {
             Ok(Effective { config: self.config, origins: self.origins })
         } else {
-            Err(FaultList(self.faults))
+            Err(ConfigErrors(self.faults))
         }
     }
 }
 
-fn set(config: &mut Config, option: &ConfigOption, values: &[String]) -> Result<(), Problem> {
+fn set(config: &mut Config, option: &ConfigOption, values: &[String]) -> Result<(), ValueError> {
     match (&option.set, values) {
         (Set::Many(set), values) => set(config, values),
         (Set::One(set), [value]) => set(config, value),
         (Set::One(_), values) => {
-            Err(Problem::new(format!("{} values were given", values.len()), "allowed: one value"))
+            Err(ValueError::new(format!("{} values were given", values.len()), "allowed: one value"))
         }
     }
 }
@@ -124,33 +124,35 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
 }
 
 /// `no-self-scrape` in a file or a variable: an interval of zero, unless it says `false`.
-pub(super) fn read_no_self_scrape(text: &str, origin: Origin) -> Result<Option<Given>, Fault> {
+pub(super) fn read_no_self_scrape(text: &str, origin: Origin) -> Result<Option<GivenOption>, ConfigError> {
     match text {
         "true" => Ok(no_self_scrape(origin)),
         "false" => Ok(None),
-        _ => Err(Fault {
+        _ => Err(ConfigError {
             place: place(NO_SELF_SCRAPE, &origin),
-            problem: Problem::new(format!("{text:?} is neither true nor false"), "allowed: true, false"),
+            problem: ValueError::new(format!("{text:?} is neither true nor false"), "allowed: true, false"),
         }),
     }
 }
 
-pub(super) fn no_self_scrape(origin: Origin) -> Option<Given> {
-    find(SELF_SCRAPE_INTERVAL).map(|option| Given { option, values: vec!["0".to_owned()], origin })
+pub(super) fn no_self_scrape(origin: Origin) -> Option<GivenOption> {
+    find(SELF_SCRAPE_INTERVAL).map(|option| GivenOption { option, values: vec!["0".to_owned()], origin })
 }
 
 /// Within one layer an option has one value: one that has two names may not be given by both.
-pub(super) fn refuse_twice(layer: Vec<Result<Given, Fault>>) -> Vec<Result<Given, Fault>> {
+pub(super) fn refuse_twice(
+    layer: Vec<Result<GivenOption, ConfigError>>,
+) -> Vec<Result<GivenOption, ConfigError>> {
     let mut origins: BTreeMap<&'static str, Origin> = BTreeMap::new();
-    let check = |given: Given| match origins.insert(given.option.name, given.origin.clone()) {
+    let check = |given: GivenOption| match origins.insert(given.option.name, given.origin.clone()) {
         None => Ok(given),
-        Some(other) => Err(Fault {
+        Some(other) => Err(ConfigError {
             place: format!(
                 "{} and {}",
                 place(given.option.name, &other),
                 place(given.option.name, &given.origin)
             ),
-            problem: Problem::new("the option is given twice", "allowed: either of the two names"),
+            problem: ValueError::new("the option is given twice", "allowed: either of the two names"),
         }),
     };
     let mut check = check;

@@ -1,12 +1,12 @@
 //! What an operator may set: one plain struct, filled from defaults, a YAML file, the environment
 //! and flags, in that order, all under the same names.
 //!
-//! Knows where each value came from and tells all faults at once. Doesn't know what a value is
+//! Knows where each value came from and reports all faults at once. Doesn't know what a value is
 //! used for, and doesn't start anything.
 mod effective;
 mod environment;
+mod error;
 mod external_labels;
-mod fault;
 mod file;
 mod flags;
 mod hosts;
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 
+pub use error::{ConfigError, ConfigErrors};
 pub use external_labels::ExternalLabels;
-pub use fault::{Fault, FaultList};
 pub use flags::with_options;
 pub use hosts::{AllowedHosts, HostPattern};
 pub use layer::Origin;
@@ -42,7 +42,7 @@ pub enum ShardCount {
 pub enum RebalanceMode {
     /// From hot shards to idle ones.
     On,
-    /// Only when they are told to.
+    /// Only on request.
     Off,
 }
 
@@ -55,7 +55,7 @@ pub enum BlocksMode {
     Off,
 }
 
-/// Whether a node that is told to end leaves nothing behind.
+/// Whether a node that is stopped leaves nothing behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShipOnShutdown {
     /// What is in memory is cut to blocks, and these are uploaded.
@@ -73,7 +73,7 @@ pub enum AdminAccess {
     Full,
 }
 
-/// What becomes of OTLP's data points that tell what came since the last ones.
+/// What becomes of OTLP's data points that count what came since the last ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtlpDelta {
     /// They are added up, series by series.
@@ -91,7 +91,7 @@ pub enum OtlpHistograms {
     Custom,
 }
 
-/// Whether Thanos Query is told that the node evaluates expressions.
+/// Whether the node says to Thanos Query that it evaluates expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThanosQueryApi {
     /// It is, and in distributed mode has them evaluated here.
@@ -132,7 +132,7 @@ pub struct Effective {
 pub fn load<'a>(
     matches: impl IntoIterator<Item = &'a clap::ArgMatches>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Effective, FaultList> {
+) -> Result<Effective, ConfigErrors> {
     let (flag_values, config_flag) = flags::read(matches);
     let (environment_values, config_variable) = environment::read(variables);
     let mut layers = Layers::default();

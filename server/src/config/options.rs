@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
+use super::error::ValueError;
 use super::external_labels::parse_name;
-use super::fault::Problem;
 use super::value::{
     DAY, HOUR, Own, SECOND, count, duration, show_count, show_duration, show_size, size, words,
 };
@@ -29,26 +29,26 @@ pub(super) struct ConfigOption {
     pub name: &'static str,
     /// What its value is called in the help.
     pub value_name: &'static str,
-    /// The heading that it stands under in the help.
+    /// The heading that it is under in the help.
     pub(crate) heading: &'static str,
     /// What it means.
     pub help: &'static str,
     /// Takes text into the configuration.
     pub set: Set,
     /// The configuration's value, so that `set` would take it again.
-    pub show: fn(&Config) -> Shown,
+    pub show: fn(&Config) -> ShownValue,
 }
 
 /// How an option takes its text.
 pub(super) enum Set {
     /// One value.
-    One(fn(&mut Config, &str) -> Result<(), Problem>),
+    One(fn(&mut Config, &str) -> Result<(), ValueError>),
     /// A list; a later origin replaces the former's whole list.
-    Many(fn(&mut Config, &[String]) -> Result<(), Problem>),
+    Many(fn(&mut Config, &[String]) -> Result<(), ValueError>),
 }
 
 /// A value as text.
-pub(super) enum Shown {
+pub(super) enum ShownValue {
     /// One value.
     One(String),
     /// A list.
@@ -62,7 +62,7 @@ macro_rules! options {
         $(#[doc = $help:literal])+
         $field:ident: $type:ty = $default:expr, $name:tt $value_name:ident $arity:ident($kind:expr);
     )+ })+) => {
-        /// Everything that a node can be told at its start.
+        /// Everything that can be set at a node's start.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Config {
             $($($(#[doc = $help])+ pub $field: $type,)+)+
@@ -81,7 +81,7 @@ macro_rules! options {
             heading: $heading,
             help: concat!($($help),+).trim_ascii_start(),
             set: Set::$arity(|config, text| $kind.read(text).map(|value| config.$field = value)),
-            show: |config| Shown::$arity($kind.show(&config.$field)),
+            show: |config| ShownValue::$arity($kind.show(&config.$field)),
         },)+)+];
     };
 }
@@ -106,13 +106,13 @@ options! {
         shards: ShardCount = ShardCount::PerCore, "shards" COUNT One(SHARDS);
         /// How long samples are kept. A sample older than this is refused
         retention: Duration = 26 * HOUR, "retention" DURATION One(duration(HOUR..=3650 * DAY));
-        /// How much older than the newest sample of its series a sample may be that comes late. 0s: none is taken
-        /// in that is older. At most as long as samples are kept
+        /// How much older than the newest sample of its series a late sample may be. 0s: none that is older is
+        /// accepted. At most as long as samples are kept
         out_of_order_window: Duration = HOUR, "out-of-order-window" DURATION One(duration(Duration::ZERO..=3650 * DAY));
         /// What gRPC's admin service and /api/v1/admin take from whoever reaches the port. `read-only`:
         /// questions. `full`: changes too, such as series deleted, a cell moved by hand or a shard drained
         admin_api: AdminAccess = AdminAccess::ReadOnly, "admin-api" ACCESS One(
-            words!("is no access": AdminAccess { ReadOnly = "read-only", Full = "full" })
+            words!("isn't an access": AdminAccess { ReadOnly = "read-only", Full = "full" })
         );
         /// A host name that clients reach the node by; may be given more than once. Requests to other names
         /// are refused, so that no web page can reach the node by a name of its own. Addresses and localhost
@@ -121,7 +121,7 @@ options! {
         /// What becomes of OTLP's delta temporality. `cumulative`: each data point is added to the newest
         /// sample of its series. `refuse`: it is refused
         otlp_delta: OtlpDelta = OtlpDelta::Cumulative, "otlp-delta" MODE One(
-            words!("is no way to take deltas": OtlpDelta { Cumulative = "cumulative", Refuse = "refuse" })
+            words!("isn't a way to take deltas": OtlpDelta { Cumulative = "cumulative", Refuse = "refuse" })
         );
         /// `on`: OTLP's histograms with explicit bounds become native ones with custom buckets, and deltas of them are
         /// refused. `off`: they become classic ones, a series for each bucket
@@ -133,7 +133,7 @@ options! {
     }
     "Access" {
         /// Prometheus' web configuration file: TLS, client certificates, users and their passwords, headers of
-        /// answers. It is read again when it changes, and on SIGHUP. `none`: no TLS, and nobody is asked who he is
+        /// answers. It is read again when it changes, and on SIGHUP. `none`: no TLS, and no credentials are asked for
         web_config_file: Option<PathBuf> = None, "web-config-file" FILE One(FILE);
         /// Bearer tokens, and the scopes of tokens and users: write, read, admin, metrics. Read again like the web
         /// configuration file. `none`: no tokens, and every user may do everything
@@ -147,7 +147,7 @@ options! {
     }
     "Rebalancing" {
         /// `on`: cells of a hot shard move to idle ones, while traffic flows. `off`: a cell moves only when
-        /// the admin service is told to move it
+        /// the admin service is asked to move it
         rebalance: RebalanceMode = RebalanceMode::On, "rebalance" MODE One(
             words!("is neither on nor off": RebalanceMode { On = "on", Off = "off" })
         );
@@ -161,17 +161,17 @@ options! {
         /// memory; a crash then loses up to a second of acknowledged samples, or more where the disk doesn't
         /// keep up
         ack: AckMode = AckMode::Durable, "ack" WHEN One(
-            words!("is no time to acknowledge": AckMode { Durable = "durable", Memory = "memory" })
+            words!("isn't a time to acknowledge": AckMode { Durable = "durable", Memory = "memory" })
         );
-        /// What a damaged write-ahead log does to a start. `strict`: the node tells the damage and doesn't
+        /// What a damaged write-ahead log does to a start. `strict`: the node reports the damage and doesn't
         /// start. `salvage`: it starts with what can be read. (A group at the log's end that may be
         /// a write that was cut short is no damage)
         wal_recovery: WalRecovery = WalRecovery::Strict, "wal-recovery" HOW One(
-            words!("is no way to recover": WalRecovery { Strict = "strict", Salvage = "salvage" })
+            words!("isn't a way to recover": WalRecovery { Strict = "strict", Salvage = "salvage" })
         );
         /// A segment of a shard's write-ahead log; it is filled with zeros before it is used
         wal_segment_bytes: usize = 16 << 20, "wal-segment-bytes" SIZE One(size(1 << 20..=1 << 30));
-        /// A shard's state is written out, and its log begins anew, when the log is as large as the state,
+        /// A shard's state is written out, and its log starts over, when the log is as large as the state,
         /// and not before it is as large as this. Smaller: quicker restarts, more writing
         checkpoint_bytes: usize = 64 << 20, "checkpoint-bytes" SIZE One(size(1 << 20..=1 << 40));
     }
@@ -186,12 +186,12 @@ options! {
         blocks_delay: Duration = HOUR, "blocks-delay" DURATION One(duration(Duration::ZERO..=DAY));
         /// How long blocks are kept. At least as long as samples are
         blocks_retention: Duration = 15 * DAY, "blocks-retention" DURATION One(duration(HOUR..=3650 * DAY));
-        /// What all blocks may take on disk: the oldest go first, and none that is in memory still. 0: no such limit
+        /// What all blocks may take on disk: the oldest go first, and none that is still in memory. 0: no such limit
         blocks_retention_bytes: usize = 0, "blocks-retention-size" SIZE One(size(0..=1 << 50));
         /// How floats are encoded in blocks and snapshots. `xor`: as every reader of Prometheus' blocks knows it. `xor2`:
         /// smaller; read by Prometheus since 3.12, not yet by Thanos
         float_chunks: FloatEncoding = FloatEncoding::Xor, "float-chunks" ENCODING One(
-            words!("is no encoding of floats": FloatEncoding { Xor = "xor", Xor2 = "xor2" })
+            words!("isn't an encoding of floats": FloatEncoding { Xor = "xor", Xor2 = "xor2" })
         );
     }
     "Limits" {
@@ -215,13 +215,13 @@ options! {
         max_decoded_bytes: usize = limits::DECODED_BYTES_MAX, "max-decoded-bytes" SIZE One(size(BODY_BYTES_ALLOWED));
     }
     "Reads" {
-        /// Reads at the same time, shared out to the shards' cores, one each at the least. One more waits for
+        /// Reads at the same time, shared out to the shards' cores, one each at least. One more waits for
         /// its turn within the request timeout
         max_reads: usize = 10, "max-reads" COUNT One(count(1..=10_000));
-        /// Samples that one remote read of type SAMPLES may return. A larger one is refused, and told so;
+        /// Samples that one remote read of type SAMPLES may return. A larger one is refused with the reason;
         /// answers that are streamed have no such limit
         max_read_samples: u64 = 50_000_000, "max-read-samples" COUNT One(count(1..=1_000_000_000_000));
-        /// PromQL queries that are evaluated at the same time, shared out to the shards' cores, one each at the least.
+        /// PromQL queries that are evaluated at the same time, shared out to the shards' cores, one each at least.
         /// They take reads' turns, too: fewer than these leave label lookups a turn beside long queries. Of further
         /// ones 64 a core wait within the query timeout
         max_queries: usize = 8, "max-queries" COUNT One(count(1..=10_000));
@@ -241,9 +241,9 @@ options! {
         /// A label that they have besides, whose value is the host's name: what tells replicas apart, as Thanos Query's
         /// --query.replica-label takes it. `none`: no such label
         replica_label: Option<String> = None, "replica-label" NAME One(REPLICA_LABEL);
-        /// The label that tells whose they are, as Thanos Receive has it
+        /// The label that says whose they are, as Thanos Receive has it
         tenant_label_name: String = "tenant_id".to_owned(), "tenant-label-name" NAME One(Own(parse_name, String::clone));
-        /// `on`: Thanos Query in distributed mode is told that the node evaluates expressions, and has it do so. Only
+        /// `on`: Thanos Query in distributed mode learns that the node evaluates expressions, and has it do so. Only
         /// where no other node has the same series. `off`: a Query in local mode reads its series; one in distributed
         /// mode leaves the node out: switch it on on every node before Query's mode
         thanos_query_api: ThanosQueryApi = ThanosQueryApi::Hidden, "thanos-query-api" MODE One(
@@ -254,10 +254,10 @@ options! {
         /// Thanos' --objstore.config-file: the bucket that blocks are uploaded to, of type S3, GCS, AZURE or FILESYSTEM.
         /// Takes external labels or a replica label. `none`: blocks are not uploaded
         objstore_config_file: Option<PathBuf> = None, "objstore-config-file" FILE One(FILE);
-        /// Bytes a second that are uploaded at the most, on the mean. `unlimited`: no such limit
+        /// Bytes a second that are uploaded at most, on the mean. `unlimited`: no such limit
         ship_bandwidth: Option<NonZeroU64> = None, "ship-bandwidth" SIZE One(BANDWIDTH);
         /// Before the node ends after SIGTERM, what is in memory is cut to blocks and all blocks are uploaded, for as long
-        /// as the shutdown timeout again. What that is too short for is there for the next start. Takes blocks=on and a
+        /// as the shutdown timeout again. What that is too short for is left to the next start. Takes blocks=on and a
         /// bucket
         ship_on_shutdown: ShipOnShutdown = ShipOnShutdown::Off, "ship-on-shutdown" MODE One(
             words!("is neither on nor off": ShipOnShutdown { On = "on", Off = "off" })
@@ -270,7 +270,7 @@ options! {
         stream_idle_timeout: Duration = 300 * SECOND, "stream-idle-timeout" DURATION One(duration(SECOND / 10..=HOUR));
         /// From a request's first byte to the end of its head; at most the request timeout
         header_timeout: Duration = 10 * SECOND, "header-timeout" DURATION One(duration(SECOND / 10..=HOUR));
-        /// How long a connection may lie idle between requests
+        /// How long a connection may be idle between requests
         idle_timeout: Duration = 300 * SECOND, "idle-timeout" DURATION One(duration(SECOND..=DAY));
         /// How long requests in flight may take to end after SIGTERM. Keep it below Kubernetes'
         /// terminationGracePeriodSeconds
@@ -317,7 +317,9 @@ const HOSTS: List<AllowedHosts> = Own(AllowedHosts::parse, AllowedHosts::show);
 const DATA_DIR: One<PathBuf> = Own(read_data_dir, |dir| dir.display().to_string());
 const FILE: One<Option<PathBuf>> = Own(
     |text| match text {
-        "" => Err(Problem::new("the path is empty", "allowed: a file that this process may read, or none")),
+        "" => {
+            Err(ValueError::new("the path is empty", "allowed: a file that this process may read, or none"))
+        }
         "none" => Ok(None),
         path => Ok(Some(PathBuf::from(path))),
     },
@@ -383,41 +385,41 @@ const LONG_QUERIES: One<Option<Duration>> = Own(
     |longer_than| longer_than.as_ref().map_or("0".to_owned(), show_duration),
 );
 
-fn read_unless_off(text: &str, allowed: RangeInclusive<Duration>) -> Result<Option<Duration>, Problem> {
+fn read_unless_off(text: &str, allowed: RangeInclusive<Duration>) -> Result<Option<Duration>, ValueError> {
     match duration(Duration::ZERO..=HOUR).read(text) {
         Ok(Duration::ZERO) => Ok(None),
         _ => duration(allowed)
             .read(text)
             .map(Some)
-            .map_err(|p| Problem::new(p.wrong, format!("{}; 0 turns it off", p.allowed))),
+            .map_err(|p| ValueError::new(p.wrong, format!("{}; 0 turns it off", p.allowed))),
     }
 }
 
-fn read_tenant(text: &str) -> Result<String, Problem> {
+fn read_tenant(text: &str) -> Result<String, ValueError> {
     let is_good = |c: char| !c.is_ascii_whitespace() && !c.is_ascii_control();
     if (1..=TENANT_CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_good) {
         return Ok(text.to_owned());
     }
-    Err(Problem::new(
-        format!("{text:?} is no tenant"),
+    Err(ValueError::new(
+        format!("{text:?} isn't a tenant"),
         format!(
             "allowed: 1 to {TENANT_CHARS_MAX} characters, none of them white space, such as default-tenant"
         ),
     ))
 }
 
-fn read_listen(texts: &[String]) -> Result<Vec<SocketAddr>, Problem> {
+fn read_listen(texts: &[String]) -> Result<Vec<SocketAddr>, ValueError> {
     const ALLOWED: &str = "allowed: IP:PORT, such as 127.0.0.1:9009, [::1]:9009, 0.0.0.0:9009 or :9009";
     if texts.is_empty() {
-        return Err(Problem::new("the list is empty", ALLOWED));
+        return Err(ValueError::new("the list is empty", ALLOWED));
     }
     let mut addresses = Vec::with_capacity(texts.len());
     for text in texts {
         let address = parse_listen(text)
-            .ok_or_else(|| Problem::new(format!("{text:?} is not an address to listen on"), ALLOWED))?;
+            .ok_or_else(|| ValueError::new(format!("{text:?} is not an address to listen on"), ALLOWED))?;
         // Port 0 asks the system for a free one: each time another.
         if addresses.contains(&address) && address.port() != 0 {
-            return Err(Problem::new(format!("{address} stands twice"), "allowed: each address once"));
+            return Err(ValueError::new(format!("{address} occurs twice"), "allowed: each address once"));
         }
         addresses.push(address);
     }
@@ -431,16 +433,19 @@ fn parse_listen(text: &str) -> Option<SocketAddr> {
     }
 }
 
-fn read_data_dir(text: &str) -> Result<PathBuf, Problem> {
+fn read_data_dir(text: &str) -> Result<PathBuf, ValueError> {
     if text.is_empty() {
-        return Err(Problem::new("the path is empty", "allowed: a directory, such as /var/lib/silverback"));
+        return Err(ValueError::new(
+            "the path is empty",
+            "allowed: a directory, such as /var/lib/silverback",
+        ));
     }
     Ok(PathBuf::from(text))
 }
 
 const LOG_LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
-fn read_log_level(text: &str) -> Result<String, Problem> {
+fn read_log_level(text: &str) -> Result<String, ValueError> {
     let allowed = || {
         let nearest =
             LOG_LEVELS.into_iter().filter(|level| strsim::jaro_winkler(&text.to_lowercase(), level) > 0.8);
@@ -452,11 +457,13 @@ fn read_log_level(text: &str) -> Result<String, Problem> {
     };
     match EnvFilter::builder().parse(text) {
         Ok(_) if !text.split(',').any(names_no_level) => Ok(text.to_owned()),
-        Ok(_) | Err(_) => Err(Problem::new(format!("{text:?} is neither a level nor directives"), allowed())),
+        Ok(_) | Err(_) => {
+            Err(ValueError::new(format!("{text:?} is neither a level nor directives"), allowed()))
+        }
     }
 }
 
-/// Whether a directive is a word that is no level. To the filter it is a module's name, of which all is logged,
+/// Whether a directive is a word that isn't a level. To the filter it is a module's name, of which all is logged,
 /// and nothing of any other: `warning` would switch all logging off.
 fn names_no_level(directive: &str) -> bool {
     let directive = directive.trim();

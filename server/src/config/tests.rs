@@ -11,14 +11,18 @@ use silverback_test_support::Scratch;
 use super::*;
 
 /// Loads from a file's text, variables and flags.
-fn load_from(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, FaultList> {
+fn load_from(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, ConfigErrors> {
     let directory = Scratch::new();
     let path = directory.join("silverback.yaml");
     std::fs::write(&path, file).unwrap();
     load_with_file(&path, variables, flags)
 }
 
-fn load_with_file(path: &Path, variables: &[(&str, &str)], flags: &[&str]) -> Result<Effective, FaultList> {
+fn load_with_file(
+    path: &Path,
+    variables: &[(&str, &str)],
+    flags: &[&str],
+) -> Result<Effective, ConfigErrors> {
     let command = with_options(clap::Command::new("silverback"));
     let config_flag = ["silverback", "--config", path.to_str().unwrap()];
     let matches = command.try_get_matches_from(config_flag.iter().chain(flags)).unwrap();
@@ -26,7 +30,7 @@ fn load_with_file(path: &Path, variables: &[(&str, &str)], flags: &[&str]) -> Re
 }
 
 fn faults(file: &str, variables: &[(&str, &str)], flags: &[&str]) -> Vec<String> {
-    load_from(file, variables, flags).unwrap_err().0.iter().map(Fault::to_string).collect()
+    load_from(file, variables, flags).unwrap_err().0.iter().map(ConfigError::to_string).collect()
 }
 
 /// The one fault holds all of these.
@@ -68,16 +72,16 @@ fn a_flag_covers_a_variable_covers_the_file_covers_the_default() {
 fn every_option_is_taken_from_flag_variable_and_file_alike() {
     for option in options::OPTIONS {
         let value = match (option.show)(&Config::default()) {
-            options::Shown::One(value) => value,
+            options::ShownValue::One(value) => value,
             // An empty variable is one that isn't set.
-            options::Shown::Many(values) if values.is_empty() && option.name.ends_with("-listen") => {
+            options::ShownValue::Many(values) if values.is_empty() && option.name.ends_with("-listen") => {
                 "127.0.0.1:9".to_owned()
             }
-            options::Shown::Many(values) if values.is_empty() && option.name == "external-labels" => {
+            options::ShownValue::Many(values) if values.is_empty() && option.name == "external-labels" => {
                 "cluster=eu-1".to_owned()
             }
-            options::Shown::Many(values) if values.is_empty() => "*".to_owned(),
-            options::Shown::Many(values) => values.join(","),
+            options::ShownValue::Many(values) if values.is_empty() => "*".to_owned(),
+            options::ShownValue::Many(values) => values.join(","),
         };
         let flag = load_from("", &[], &[&format!("--{}={value}", option.name)]).unwrap();
         assert!(matches!(flag.origin(option.name), Origin::Flag(_)));
@@ -100,8 +104,8 @@ fn a_label_that_all_series_get_has_a_name_of_its_own() {
     check_fault("replica-label: zone", &[], &[labels], &parts("zone"));
     check_fault("tenant-label-name: cluster", &[], &[labels], &parts("cluster"));
     check_fault("replica-label: tenant_id", &[], &[], &parts("tenant_id"));
-    check_fault("", &[], &["--external-labels=a=1,a=2"], &["a stands twice"]);
-    check_fault("replica-label: ''", &[], &[], &["is no label's name"]);
+    check_fault("", &[], &["--external-labels=a=1,a=2"], &["a occurs twice"]);
+    check_fault("replica-label: ''", &[], &[], &["isn't a label's name"]);
 }
 
 #[test]
@@ -281,7 +285,7 @@ fn floats_are_xor_chunks_in_blocks_unless_another_encoding_is_named() {
     assert_eq!(floats(&[]), FloatEncoding::Xor);
     assert_eq!(floats(&["--float-chunks=xor"]), FloatEncoding::Xor);
     assert_eq!(floats(&["--float-chunks=xor2"]), FloatEncoding::Xor2);
-    let parts = ["float-chunks", "\"xor3\" is no encoding of floats", "allowed: xor, xor2"];
+    let parts = ["float-chunks", "\"xor3\" isn't an encoding of floats", "allowed: xor, xor2"];
     check_fault("", &[], &["--float-chunks=xor3"], &parts);
 }
 

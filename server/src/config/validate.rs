@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use super::fault::Problem;
+use super::error::ValueError;
 use super::value::{show_duration, show_size};
 use super::{BlocksMode, Config, ShipOnShutdown};
 
 /// A relation that doesn't hold.
-pub(super) struct BrokenRelation {
+pub(super) struct RelationError {
     /// The options that it relates.
     pub options: [&'static str; 2],
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: ValueError,
 }
 
 /// A range of two hours, the minutes that nodes' cuts are spread over, and some to cut it.
 const CUT_TIME: Duration = Duration::from_secs(150 * 60);
 
-pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
+pub(super) fn broken_relations(config: &Config) -> Vec<RelationError> {
     let at_most = [
         (
             ["out-of-order-window", "retention"],
@@ -64,7 +64,7 @@ pub(super) fn broken_relations(config: &Config) -> Vec<BrokenRelation> {
 }
 
 /// Of two listeners on one address the system would deal connections out to either.
-fn shared_addresses(config: &Config) -> impl Iterator<Item = BrokenRelation> {
+fn shared_addresses(config: &Config) -> impl Iterator<Item = RelationError> {
     let Config { listen, admin_listen, probe_listen, .. } = config;
     let pairs = [
         (["listen", "admin-listen"], listen, admin_listen),
@@ -73,13 +73,13 @@ fn shared_addresses(config: &Config) -> impl Iterator<Item = BrokenRelation> {
     ];
     pairs.into_iter().filter_map(|(options, one, other)| {
         let shared = one.iter().find(|address| address.port() != 0 && other.contains(address))?;
-        let problem = Problem::new(format!("both have {shared}"), "allowed: each address for one of them");
-        Some(BrokenRelation { options, problem })
+        let problem = ValueError::new(format!("both have {shared}"), "allowed: each address for one of them");
+        Some(RelationError { options, problem })
     })
 }
 
 /// No series has two labels of one name.
-fn shared_names(config: &Config) -> impl Iterator<Item = BrokenRelation> {
+fn shared_names(config: &Config) -> impl Iterator<Item = RelationError> {
     let Config { external_labels, replica_label, tenant_label_name, .. } = config;
     let (replica, tenant) = (replica_label.as_deref(), &**tenant_label_name);
     let shared = [
@@ -88,19 +88,19 @@ fn shared_names(config: &Config) -> impl Iterator<Item = BrokenRelation> {
         (["replica-label", "tenant-label-name"], replica.filter(|name| *name == tenant)),
     ];
     shared.into_iter().filter_map(|(options, name)| {
-        let problem = Problem::new(format!("both have {}", name?), "allowed: each name for one of them");
-        Some(BrokenRelation { options, problem })
+        let problem = ValueError::new(format!("both have {}", name?), "allowed: each name for one of them");
+        Some(RelationError { options, problem })
     })
 }
 
 /// In a bucket nothing but their labels tells blocks of several nodes apart: Thanos' compactor would take those for one
 /// node's.
-fn unlabelled_blocks(config: &Config) -> Option<BrokenRelation> {
+fn unlabelled_blocks(config: &Config) -> Option<RelationError> {
     let has_labels = !config.external_labels.labels().0.is_empty() || config.replica_label.is_some();
     let is_broken = config.objstore_config_file.is_some() && !has_labels;
-    is_broken.then(|| BrokenRelation {
+    is_broken.then(|| RelationError {
         options: ["objstore-config-file", "external-labels"],
-        problem: Problem::new(
+        problem: ValueError::new(
             "blocks are to be shipped, and no external labels are set",
             "set what tells this node's series from all others in the bucket, such as \
              --external-labels=cluster=eu-1 and --replica-label=replica",
@@ -109,7 +109,7 @@ fn unlabelled_blocks(config: &Config) -> Option<BrokenRelation> {
 }
 
 /// Nothing would be cut, or nobody take it.
-fn nothing_to_ship(config: &Config) -> impl Iterator<Item = BrokenRelation> {
+fn nothing_to_ship(config: &Config) -> impl Iterator<Item = RelationError> {
     let is_on = config.ship_on_shutdown == ShipOnShutdown::On;
     let wanted = [
         ("blocks", config.blocks == BlocksMode::On, "no blocks are cut", "set --blocks=on"),
@@ -122,13 +122,13 @@ fn nothing_to_ship(config: &Config) -> impl Iterator<Item = BrokenRelation> {
     ];
     wanted.into_iter().filter(move |(_, is_set, ..)| is_on && !is_set).map(|(option, _, wrong, allowed)| {
         let wrong = format!("what is in memory is to be shipped at the end, and {wrong}");
-        BrokenRelation { options: ["ship-on-shutdown", option], problem: Problem::new(wrong, allowed) }
+        RelationError { options: ["ship-on-shutdown", option], problem: ValueError::new(wrong, allowed) }
     })
 }
 
-fn at_most_broken(options: [&'static str; 2], values: [String; 2]) -> BrokenRelation {
+fn at_most_broken(options: [&'static str; 2], values: [String; 2]) -> RelationError {
     let ([lesser, greater], [lesser_value, greater_value]) = (options, values);
     let wrong = format!("{lesser_value} is more than {greater_value}");
     let allowed = format!("allowed: {lesser} at most {greater}; lower the one or raise the other");
-    BrokenRelation { options, problem: Problem::new(wrong, allowed) }
+    RelationError { options, problem: ValueError::new(wrong, allowed) }
 }

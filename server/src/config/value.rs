@@ -1,11 +1,11 @@
 //! Values as people write them: durations (`26h`), sizes (`32MiB`), counts (`5e7`), words.
 //!
-//! Each kind takes what is allowed and tells it when it refuses. Knows no option.
+//! Each kind takes what is allowed and says it when it refuses. Knows no option.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::fault::Problem;
+use super::error::ValueError;
 use silverback_model::duration::{self, UNITS_MS, UnitOrder};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -33,10 +33,10 @@ const SIZE_UNITS: [(&str, u64); 15] = [
 ];
 
 /// A kind of its own: how it is read, and how shown.
-pub(super) struct Own<Text: ?Sized, T, Shown>(pub fn(&Text) -> Result<T, Problem>, pub fn(&T) -> Shown);
+pub(super) struct Own<Text: ?Sized, T, Shown>(pub fn(&Text) -> Result<T, ValueError>, pub fn(&T) -> Shown);
 
 impl<Text: ?Sized, T, Shown> Own<Text, T, Shown> {
-    pub(super) fn read(&self, text: &Text) -> Result<T, Problem> {
+    pub(super) fn read(&self, text: &Text) -> Result<T, ValueError> {
         (self.0)(text)
     }
 
@@ -52,7 +52,7 @@ macro_rules! words {
             |text| match text {
                 $first_word => Ok($type::$first),
                 $($word => Ok($type::$variant),)*
-                _ => Err(Problem::new(
+                _ => Err(ValueError::new(
                     format!("{text:?} {}", $wrong),
                     concat!("allowed: ", $first_word $(, ", ", $word)*),
                 )),
@@ -77,7 +77,7 @@ pub(super) struct Ranged<T> {
 }
 
 impl<T: PartialOrd> Ranged<T> {
-    pub(super) fn read(&self, text: &str) -> Result<T, Problem> {
+    pub(super) fn read(&self, text: &str) -> Result<T, ValueError> {
         let Self { allowed, noun, examples, .. } = self;
         let wrong = match (self.parse)(text) {
             None => format!("{text:?} is not {noun}"),
@@ -86,18 +86,18 @@ impl<T: PartialOrd> Ranged<T> {
             Some(value) => return Ok(value),
         };
         let (min, max) = (self.show(allowed.start()), self.show(allowed.end()));
-        Err(Problem::new(wrong, format!("allowed: {noun} from {min} to {max}{examples}")))
+        Err(ValueError::new(wrong, format!("allowed: {noun} from {min} to {max}{examples}")))
     }
 
     /// `None`: the text is the word that is allowed besides.
-    pub(super) fn read_unless(&self, word: &str, text: &str) -> Result<Option<T>, Problem> {
+    pub(super) fn read_unless(&self, word: &str, text: &str) -> Result<Option<T>, ValueError> {
         if text == word {
             return Ok(None);
         }
         let allowed = format!("allowed: {word}, or ");
         self.read(text)
             .map(Some)
-            .map_err(|p| Problem::new(p.wrong, p.allowed.replacen("allowed: ", &allowed, 1)))
+            .map_err(|p| ValueError::new(p.wrong, p.allowed.replacen("allowed: ", &allowed, 1)))
     }
 
     pub(super) fn show(&self, value: &T) -> String {

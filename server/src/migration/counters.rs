@@ -1,4 +1,4 @@
-//! What became of migrations: the one place where they are counted, which every core may tell.
+//! What became of migrations: the one place where they are counted, which every core may report.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,8 @@ named! {
     /// Why a cell stayed where it was.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     #[repr(u8)]
-    pub enum MigrationFailure {
-        /// Another migration was under way, or reads from before one.
+    pub enum MigrationErrorKind {
+        /// Another migration was in progress, or reads from before one.
         Busy = "busy",
         /// The cell was there already, or there is no such shard.
         NoOp = "no_op",
@@ -59,11 +59,11 @@ pub struct MigrationCounts<T = u64> {
     /// Those of them that were done, by why they were planned.
     pub done_by: [T; Reason::ALL.len()],
     /// Those of them that failed, by why they did.
-    pub failed_by: [T; MigrationFailure::ALL.len()],
+    pub failed_by: [T; MigrationErrorKind::ALL.len()],
     /// Migrations that an operator asked for and got.
     pub done_by_hand: T,
     /// Those that an operator asked for in vain, by why.
-    pub failed_by_hand: [T; MigrationFailure::ALL.len()],
+    pub failed_by_hand: [T; MigrationErrorKind::ALL.len()],
     /// Series that moved.
     pub series: T,
     /// The bytes that crossed for them.
@@ -146,7 +146,7 @@ impl MigrationCounts {
     }
 
     /// Cells that stayed where they were for a reason, on whoever's word they were to move.
-    pub(crate) fn all_failed(&self, why: MigrationFailure) -> u64 {
+    pub(crate) fn all_failed(&self, why: MigrationErrorKind) -> u64 {
         self.failed_by[why as usize] + self.failed_by_hand[why as usize]
     }
 }
@@ -169,7 +169,7 @@ mod tests {
         let counts = counters.counts();
         assert_eq!((counts.planned(), counts.done(), counts.failed()), (1, 1, 1));
         assert_eq!(counts.done_by[Reason::Drain as usize], 1);
-        assert_eq!((counts.all_done(), counts.all_failed(MigrationFailure::TimedOut)), (2, 2));
+        assert_eq!((counts.all_done(), counts.all_failed(MigrationErrorKind::TimedOut)), (2, 2));
         assert_eq!((counts.series, counts.bytes, counts.took_us, counts.paused_us), (6, 100, 14, 4));
     }
 }

@@ -11,14 +11,14 @@
 //! Draining      Drain: its samples come back                                        senders wait for a table
 //! Transferring         → the rest →                 Own: a record, on disk; then
 //! Switched      still answers reads of old epochs   answers reads of the new one    Reads: the new epoch
-//!                                                   takes samples in                Writes: the new table
+//!                                                   accepts samples                 Writes: the new table
 //!               Release: a record, on disk; frees the series once no old read is left
 //! ```
 //!
 //! **Writes.** A part carries the epoch of the table that it was split by. From the drain on, the
 //! source gives back what parts of earlier epochs have for the cell, for good: also when it keeps the
 //! cell after all, which then goes on by an epoch of its own. So of all that a sender has in flight for
-//! a series by one table, what comes before some point is taken in and all behind it comes back; a
+//! a series by one table, what comes before some point is accepted and all after it comes back; a
 //! sender that lets all of it land before it goes on with a newer table keeps each series in order. A
 //! part's other series are taken in all the same: were they given back with it, a later part without the
 //! cell would overtake them.
@@ -28,8 +28,8 @@
 //! No sample is acknowledged by the target before every core asks reads by the new epoch.
 //!
 //! **The logs.** A shard's log says from which epoch on it owns a cell; the highest owns it after a
-//! restart, and all others drop what they have of it. The target's record is on disk, behind all of the
-//! cell, before the source may let go. A source that keeps the cell writes a higher epoch before it
+//! restart, and all others drop what they have of it. The target's record is on disk, after all of the
+//! cell, before the source may release it. A source that keeps the cell writes a higher epoch before it
 //! acknowledges anything more. Nothing else has to be on disk: a migration that a crash meets happened
 //! or didn't.
 
@@ -48,7 +48,7 @@ use silverback_host::Host;
 use silverback_model::{CellId, Epoch, ShardId};
 use silverback_storage::message::MigrationRejected;
 
-pub use counters::{MigrationCounters, MigrationCounts, MigrationFailure, Reason, Trigger};
+pub use counters::{MigrationCounters, MigrationCounts, MigrationErrorKind, Reason, Trigger};
 pub use turn::Turn;
 
 // For `turn`, which the models in `tests/loom` include.
@@ -94,18 +94,18 @@ pub enum MigrationError {
 
 impl MigrationError {
     /// Under which it is counted.
-    pub(crate) fn reason(&self) -> MigrationFailure {
+    pub(crate) fn reason(&self) -> MigrationErrorKind {
         match self {
-            Self::Busy | Self::Refused(_, MigrationRejected::Busy) => MigrationFailure::Busy,
-            Self::NoSuchShard(_) | Self::AlreadyThere => MigrationFailure::NoOp,
-            Self::Refused(_, MigrationRejected::Full) => MigrationFailure::BudgetExceeded,
-            Self::Refused(_, MigrationRejected::Log(_)) => MigrationFailure::Log,
+            Self::Busy | Self::Refused(_, MigrationRejected::Busy) => MigrationErrorKind::Busy,
+            Self::NoSuchShard(_) | Self::AlreadyThere => MigrationErrorKind::NoOp,
+            Self::Refused(_, MigrationRejected::Full) => MigrationErrorKind::BudgetExceeded,
+            Self::Refused(_, MigrationRejected::Log(_)) => MigrationErrorKind::Log,
             Self::Refused(
                 _,
                 MigrationRejected::NotHeld | MigrationRejected::OutOfStep | MigrationRejected::Unreadable(_),
-            ) => MigrationFailure::Protocol,
-            Self::TimedOut(_) => MigrationFailure::TimedOut,
-            Self::Stopping => MigrationFailure::Stopping,
+            ) => MigrationErrorKind::Protocol,
+            Self::TimedOut(_) => MigrationErrorKind::TimedOut,
+            Self::Stopping => MigrationErrorKind::Stopping,
         }
     }
 }

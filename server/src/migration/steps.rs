@@ -20,7 +20,7 @@ const FEW_SERIES: u64 = 256;
 /// How long an end of a migration is waited for. A shard that is slower takes it later.
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long a lane that takes nothing is left alone though its shard has a place: its core has ended or ends, of
-/// which nothing tells.
+/// which nothing is reported.
 const OFFER_AGAIN: Duration = Duration::from_millis(1);
 
 /// One cell on its way.
@@ -180,10 +180,10 @@ impl<H: Host> Migration<'_, H> {
 
     /// Waits until a question that found no room is worth another attempt.
     async fn room(&self, shard: ShardId) {
-        if self.router.has_place(shard) {
+        if self.router.has_slot(shard) {
             self.host.sleep(OFFER_AGAIN).await;
         } else {
-            self.router.place(shard).await;
+            self.router.slot(shard).await;
         }
     }
 

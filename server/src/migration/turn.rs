@@ -7,18 +7,18 @@ pub struct Turn(Arc<AtomicBool>);
 
 /// The turn, given back when dropped.
 #[derive(Debug)]
-pub struct Taken<'a>(&'a AtomicBool);
+pub struct TurnLease<'a>(&'a AtomicBool);
 
 impl Turn {
     /// Takes it, unless another has it.
-    pub(crate) fn take(&self) -> Option<Taken<'_>> {
+    pub(crate) fn take(&self) -> Option<TurnLease<'_>> {
         // Not made where another has it: dropped, it would give that one's back.
         let taken = self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| Taken(&self.0))
+        taken.is_ok().then(|| TurnLease(&self.0))
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TurnLease<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use crate::access::gate::PasswordThread;
 use crate::access::{Access, Doors};
 use crate::api::admission::Door;
 use crate::api::cell_mover::{CellMover, Migrate};
-use crate::api::core::{Core, NodeFacts};
+use crate::api::core::{CoreContext, NodeFacts};
 use crate::api::handlers::Handlers;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::refusal_log::RefusalLog;
@@ -28,7 +28,7 @@ use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
 use crate::node::{
     blocks, entrance, memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome,
 };
-use crate::placement::Plan;
+use crate::placement::PlacementPlan;
 use crate::rebalance::Steering;
 use crate::routing::{LaneMessage, Lanes, Router, RoutingTable};
 use silverback_host::Arrivals;
@@ -54,7 +54,7 @@ const DEFAULT_TENANT: &str = "";
 pub struct Shared {
     /// As the node was started.
     pub config: Arc<Config>,
-    /// What every core tells of the node.
+    /// What every core reports of the node.
     pub(crate) facts: Arc<NodeFacts>,
     /// Its addresses, and what each is for.
     pub(crate) listeners: Vec<(Door, BoundAddress)>,
@@ -77,7 +77,7 @@ impl Shared {
     pub(crate) fn new(
         config: Config,
         memory: MemoryPlan,
-        placement: &Plan,
+        placement: &PlacementPlan,
         listeners: Vec<(Door, BoundAddress)>,
         (access, shipper): (Option<Access>, Option<Arc<Shipper>>),
         data_dir: DataDir,
@@ -110,7 +110,7 @@ impl Shared {
             shipper,
             local_blocks: blocks_of(&config, &memory, clock)?,
         };
-        // So that the first scrape tells it. Nothing is served yet that a slow disk could hold up.
+        // So that the first scrape has it. Nothing is served yet that a slow disk could hold up.
         facts.room.set(FileSystemRoom::of(&config.data_dir).ok());
         let passwords = || PasswordThread::start().map(Arc::new);
         let access = access.map(|access| Ok::<_, io::Error>((access, passwords()?))).transpose()?;
@@ -160,7 +160,7 @@ fn listen_of(listeners: &[(Door, BoundAddress)]) -> Box<[SocketAddr]> {
     listeners.iter().filter(|(door, _)| is_main(door)).map(|(_, bound)| bound.address()).collect()
 }
 
-/// Why a core ended before it was told to.
+/// Why a core ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
     /// Its sockets failed.
@@ -175,7 +175,7 @@ struct ExecutorLanes(LaneSenders<LaneMessage>);
 
 impl Lanes for ExecutorLanes {
     fn offer(&self, to: usize, message: LaneMessage) -> Result<(), LaneMessage> {
-        self.0.offer(to, message).map_err(runtime::Refused::into_message)
+        self.0.offer(to, message).map_err(runtime::OfferRejected::into_message)
     }
 }
 
@@ -199,7 +199,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
         shared.migration_turn.clone(),
         Arc::clone(&shared.facts.steering.migrations),
     );
-    let core = Rc::new(Core {
+    let core = Rc::new(CoreContext {
         router: Rc::clone(&router),
         clock: Clock::System,
         config: Arc::clone(&shared.config),
@@ -220,7 +220,7 @@ pub(crate) async fn run_core(shared: Arc<Shared>, executor: Executor<LaneMessage
     promql::serve_folds(&handlers.reader);
     promql::serve_queries(&handlers.reader);
     let log = DiskLog::new(shared.config.ack, Arc::clone(&shared.facts.logs));
-    // From now on, so that it tells of itself; it takes writes once its log is open.
+    // From now on, so that it reports its state; it takes writes once its log is open.
     let of_worker = (Rc::clone(&shard), Rc::clone(&reads));
     start_worker(&handlers, of_worker, Rc::clone(&inbox), log.clone(), host);
     watchdog::start(Rc::clone(&core), Rc::clone(&inbox));
@@ -314,7 +314,7 @@ fn start_recovery(
 
 /// Has what is in memory cut to blocks and uploaded, where the node is to leave nothing behind. All cores still answer
 /// each other: this one hasn't come to its end.
-async fn ship_what_is_left(shared: &Shared, core: &Rc<Core>, keeper: blocks::KeeperEnd) {
+async fn ship_what_is_left(shared: &Shared, core: &Rc<CoreContext>, keeper: blocks::KeeperEnd) {
     let Some(shipper) = &shared.facts.shipper else { return };
     let is_whole = shared.facts.restored.count() == shared.cores();
     if shared.config.ship_on_shutdown == ShipOnShutdown::Off || !is_whole {
@@ -322,12 +322,12 @@ async fn ship_what_is_left(shared: &Shared, core: &Rc<Core>, keeper: blocks::Kee
     }
     // From here on nothing comes in.
     shared.drained.reached(shared.cores() - 1).await;
-    let core = Core {
+    let core = CoreContext {
         router: Rc::clone(&core.router),
         clock: core.clock.clone(),
         config: Arc::clone(&core.config),
         node: Arc::clone(&core.node),
-        // Blocks aren't cut on a node that is told to end: they are begun again at the next start.
+        // Blocks aren't cut on a node that is to end: they are begun again at the next start.
         shutdown: Shutdown::new(),
         slicer: core.slicer.clone(),
         counts: Cell::default(),
@@ -348,7 +348,7 @@ async fn close(shared: &Shared, index: usize, log: &DiskLog) {
         Ok(Ok(())) => {}
         // A log that isn't open yet has nothing to write.
         Ok(Err(fault)) if is_starting => tracing::debug!(%fault, "the write-ahead log was not open yet"),
-        Ok(Err(fault)) => tracing::warn!(%fault, "the write-ahead log takes nothing in at the end"),
+        Ok(Err(fault)) => tracing::warn!(%fault, "the write-ahead log accepts nothing at the end"),
         Err(elapsed) => tracing::error!(%elapsed, "the write-ahead log was not written to its end in time"),
     }
 }

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use silverback_block::{BlockFault, Meta, Ulid, verify};
+use silverback_block::{BlockError, Meta, Ulid, verify};
 use silverback_model::printable::Printable;
 use silverback_model::utc::format_rfc3339;
 
-use crate::node::table::{Table, size};
+use crate::node::table::{TextTable, size};
 use crate::node::wal_command::Soundness;
 
 /// Why blocks can't be looked at.
@@ -26,14 +26,15 @@ pub enum BlocksCommandError {
         /// Why.
         error: io::Error,
     },
-    /// Nobody takes what is told.
+    /// Nobody takes the output.
     #[error("writing the answer: {0}")]
     Output(#[from] io::Error),
 }
 
 /// Lists the blocks in `dir`, or `dir` itself where it is one: their times, what is in them, their size.
 pub fn list(dir: &Path, out: &mut impl Write) -> Result<Soundness, BlocksCommandError> {
-    let mut table = Table::new(&["block", "from", "to", "series", "chunks", "samples", "histograms", "size"]);
+    let mut table =
+        TextTable::new(&["block", "from", "to", "series", "chunks", "samples", "histograms", "size"]);
     let mut faults = Vec::new();
     for block in blocks_in(dir)? {
         match row(&block) {
@@ -48,7 +49,7 @@ pub fn list(dir: &Path, out: &mut impl Write) -> Result<Soundness, BlocksCommand
     Ok(if faults.is_empty() { Soundness::Whole } else { Soundness::Damaged })
 }
 
-fn row(dir: &Path) -> Result<[String; 8], BlockFault> {
+fn row(dir: &Path) -> Result<[String; 8], BlockError> {
     let Meta { ulid, min_ms, end_ms, stats, .. } = Meta::read(dir)?;
     Ok([
         Printable(&ulid).to_string(),
@@ -62,7 +63,7 @@ fn row(dir: &Path) -> Result<[String; 8], BlockFault> {
     ])
 }
 
-/// Reads all of each of these blocks, and tells all damage.
+/// Reads all of each of these blocks, and reports all damage.
 pub fn verify_all(dir: &Path, out: &mut impl Write) -> Result<Soundness, BlocksCommandError> {
     let (blocks, mut damages) = (blocks_in(dir)?, 0);
     for block in &blocks {
@@ -122,7 +123,7 @@ fn bytes_of(dir: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use silverback_block::{BlockWriter, Contents, SourceChunk, WriteError, WriterMemory, cut_chunks};
+    use silverback_block::{BlockWriteError, BlockWriter, Contents, SourceChunk, WriterMemory, cut_chunks};
     use silverback_model::Sample;
     use silverback_model::gorilla::{FloatEncoding, OpenXor};
     use silverback_test_support::Scratch;
@@ -143,7 +144,7 @@ mod tests {
             max_ms: 2000,
             bytes: sealed.bytes(),
         };
-        let added: Result<(), WriteError> = writer.add_series([("__name__", "up")].into_iter(), |out| {
+        let added: Result<(), BlockWriteError> = writer.add_series([("__name__", "up")].into_iter(), |out| {
             cut_chunks([chunk], &(0..=9999), FloatEncoding::Xor, |chunk| out.put(chunk))
                 .map_err(|error| panic!("{error}"))
         });

@@ -15,7 +15,7 @@ use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
 use silverback_host::disk::{Disk, DiskError, Operation};
 use silverback_storage::wal::WalRecovery;
-use silverback_storage::wal::layout::{self, Generation, Layout, LogsGone};
+use silverback_storage::wal::layout::{self, Generation, Layout, LogsMissingError};
 
 /// Nothing here is written in place: any block will do.
 const BLOCK_BYTES: usize = 512;
@@ -25,7 +25,7 @@ const BLOCK_BYTES: usize = 512;
 pub struct DataDir {
     /// What was drawn for it once.
     pub identity: Identity,
-    /// Where its logs lie.
+    /// Where its logs are.
     pub layout: Layout,
     /// Held as long as the node runs.
     _lock: DirectoryLock,
@@ -45,10 +45,10 @@ pub enum DataDirError {
     Identity(#[from] IdentityError),
     /// The logs were removed, and the recovery is strict.
     #[error(
-        "{0}. Nothing was changed. Put it back where it was; or start with `--wal-recovery=salvage`, which goes on \
-         without it; or, to begin afresh, empty the whole data directory"
+        "{0}. Nothing was changed. Put it back where it was; or start with `--wal-recovery=salvage`, which continues \
+         without it; or, to start afresh, empty the whole data directory"
     )]
-    LogsGone(#[from] LogsGone),
+    LogsGone(#[from] LogsMissingError),
 }
 
 impl DataDir {
@@ -64,7 +64,7 @@ impl DataDir {
             sync_parents(root, |dir| File::open(dir)?.sync_all())?;
         }
         let identity = block_on(identity::find_or_make(&disk, has_logs))?;
-        if let Some(gone) = LogsGone::judge(identity.logs, newest) {
+        if let Some(gone) = LogsMissingError::judge(identity.logs, newest) {
             match recovery {
                 WalRecovery::Strict => return Err(gone.into()),
                 WalRecovery::Salvage => tracing::error!(%gone, "the node starts without them"),

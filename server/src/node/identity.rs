@@ -1,4 +1,4 @@
-//! What a data directory keeps for life, in two files that say the same: either mends the other.
+//! What a data directory keeps for life, in two files that say the same: either repairs the other.
 //!
 //! Without it the logs mean nothing, so one damaged file must not be the end of them.
 
@@ -18,7 +18,7 @@ const IDENTITY: &str = "node";
 /// The one that says it once more.
 const COPY: &str = "node.copy";
 
-/// Of all that lies in the directory.
+/// Of all that is in the directory.
 const FORMAT: u32 = 1;
 
 /// Longer than any such file.
@@ -37,7 +37,7 @@ pub struct Identity {
     pub logs: Option<Generation>,
 }
 
-/// As it stands in a file, in JSON.
+/// As it is in a file, in JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     format: u32,
@@ -94,7 +94,7 @@ pub enum IdentityError {
 
 /// What one of the two files has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Found {
+enum StoredIdentity {
     Nothing,
     /// Its checksum is right.
     Sound(Identity),
@@ -107,7 +107,7 @@ enum Found {
 /// Both files, and what they come to together.
 struct Both {
     identity: Option<Identity>,
-    files: [(&'static str, Found); 2],
+    files: [(&'static str, StoredIdentity); 2],
 }
 
 /// The identity of a data directory; `None` where it has none yet. Changes nothing.
@@ -119,9 +119,9 @@ pub async fn read<D: Disk>(disk: &D) -> Result<Option<Identity>, IdentityError> 
 pub(crate) async fn inspect<D: Disk>(disk: &D) -> Result<(Option<Identity>, Vec<String>), IdentityError> {
     let Both { identity, files } = read_both(disk).await?;
     let damage = files.into_iter().filter_map(|(file, found)| match found {
-        Found::Unreadable(reason) => Some(reason),
-        Found::Nothing if identity.is_some() => Some(format!("{file} is missing")),
-        Found::Nothing | Found::Sound(_) | Found::Unchecked(_) => None,
+        StoredIdentity::Unreadable(reason) => Some(reason),
+        StoredIdentity::Nothing if identity.is_some() => Some(format!("{file} is missing")),
+        StoredIdentity::Nothing | StoredIdentity::Sound(_) | StoredIdentity::Unchecked(_) => None,
     });
     Ok((identity, damage.collect()))
 }
@@ -135,19 +135,19 @@ pub(crate) async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Id
         None if has_logs => return Err(IdentityError::Missing),
         None => Identity { format: FORMAT, seed: random_seed(), cells: CELL_COUNT, logs: None },
     };
-    let is_new = files.iter().all(|(_, found)| *found == Found::Nothing);
+    let is_new = files.iter().all(|(_, found)| *found == StoredIdentity::Nothing);
     for (file, found) in files {
         match found {
-            Found::Sound(sound) if sound == identity => continue,
-            Found::Unreadable(reason) => {
+            StoredIdentity::Sound(sound) if sound == identity => continue,
+            StoredIdentity::Unreadable(reason) => {
                 tracing::warn!(
                     file,
                     reason,
-                    "the data directory's identity was damaged; its other file mends it"
+                    "the data directory's identity was damaged; its other file repairs it"
                 );
             }
-            Found::Sound(_) | Found::Unchecked(_) | Found::Nothing if is_new => {}
-            Found::Nothing | Found::Sound(_) | Found::Unchecked(_) => {
+            StoredIdentity::Sound(_) | StoredIdentity::Unchecked(_) | StoredIdentity::Nothing if is_new => {}
+            StoredIdentity::Nothing | StoredIdentity::Sound(_) | StoredIdentity::Unchecked(_) => {
                 tracing::info!(file, "the data directory's identity is written to both of its files");
             }
         }
@@ -156,7 +156,7 @@ pub(crate) async fn find_or_make<D: Disk>(disk: &D, has_logs: bool) -> Result<Id
             Err(error) if is_new => return Err(error.into()),
             // One file is enough for now: a full disk keeps no node from starting.
             Err(error) => {
-                tracing::warn!(file, %error, "the data directory's identity stands in one file alone")
+                tracing::warn!(file, %error, "the data directory's identity is in one file only")
             }
         }
     }
@@ -183,9 +183,10 @@ async fn read_both<D: Disk>(disk: &D) -> Result<Both, IdentityError> {
 }
 
 /// A file with its checksum says more than one without.
-fn judge(first: &Found, second: &Found) -> Result<Option<Identity>, IdentityError> {
+fn judge(first: &StoredIdentity, second: &StoredIdentity) -> Result<Option<Identity>, IdentityError> {
     let identity = match (first, second) {
-        (Found::Sound(one), Found::Sound(other)) | (Found::Unchecked(one), Found::Unchecked(other)) => {
+        (StoredIdentity::Sound(one), StoredIdentity::Sound(other))
+        | (StoredIdentity::Unchecked(one), StoredIdentity::Unchecked(other)) => {
             // A crash may have come between the two files: the later word on the logs counts.
             let later = Identity { logs: one.logs.max(other.logs), ..*one };
             if later != (Identity { logs: later.logs, ..*other }) {
@@ -193,12 +194,12 @@ fn judge(first: &Found, second: &Found) -> Result<Option<Identity>, IdentityErro
             }
             later
         }
-        (Found::Sound(sound), _) | (_, Found::Sound(sound)) => *sound,
-        (Found::Unchecked(unchecked), _) | (_, Found::Unchecked(unchecked)) => *unchecked,
-        (Found::Unreadable(reason), _) | (_, Found::Unreadable(reason)) => {
+        (StoredIdentity::Sound(sound), _) | (_, StoredIdentity::Sound(sound)) => *sound,
+        (StoredIdentity::Unchecked(unchecked), _) | (_, StoredIdentity::Unchecked(unchecked)) => *unchecked,
+        (StoredIdentity::Unreadable(reason), _) | (_, StoredIdentity::Unreadable(reason)) => {
             return Err(IdentityError::Unreadable(reason.clone()));
         }
-        (Found::Nothing, Found::Nothing) => return Ok(None),
+        (StoredIdentity::Nothing, StoredIdentity::Nothing) => return Ok(None),
     };
     match identity {
         Identity { format, .. } if format != FORMAT => Err(IdentityError::OtherFormat(format)),
@@ -207,33 +208,33 @@ fn judge(first: &Found, second: &Found) -> Result<Option<Identity>, IdentityErro
     }
 }
 
-async fn read_one<D: Disk>(disk: &D, name: &str) -> Result<Found, DiskError> {
+async fn read_one<D: Disk>(disk: &D, name: &str) -> Result<StoredIdentity, DiskError> {
     let file = match disk.open(name).await {
         Ok(file) => file,
-        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(StoredIdentity::Nothing),
         // The other file may say it.
-        Err(error) => return Ok(Found::Unreadable(format!("{name}: {error}"))),
+        Err(error) => return Ok(StoredIdentity::Unreadable(format!("{name}: {error}"))),
     };
     let mut bytes = Vec::new();
     let read = file.read_at(0, BYTES_MAX, &mut bytes).await;
     file.close().await?;
     if let Err(error) = read {
-        return Ok(Found::Unreadable(format!("{name}: {error}")));
+        return Ok(StoredIdentity::Unreadable(format!("{name}: {error}")));
     }
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     let Written { format, seed, cells, checksum, logs } = match serde_json::from_slice(text) {
         Ok(written) => written,
-        Err(error) => return Ok(Found::Unreadable(format!("{name}: {error}"))),
+        Err(error) => return Ok(StoredIdentity::Unreadable(format!("{name}: {error}"))),
     };
-    let wrong = || Ok(Found::Unreadable(format!("{name}: its checksum is wrong")));
+    let wrong = || Ok(StoredIdentity::Unreadable(format!("{name}: its checksum is wrong")));
     let generation = logs.as_ref().map(|logs| Generation { number: logs.generation, shards: logs.shards });
     let identity = Identity { format, seed, cells, logs: generation };
     if logs.is_some_and(|logs| Some(logs.checksum) != identity.logs_checksum()) {
         return wrong();
     }
     match checksum {
-        None => Ok(Found::Unchecked(identity)),
-        Some(checksum) if checksum == identity.checksum() => Ok(Found::Sound(identity)),
+        None => Ok(StoredIdentity::Unchecked(identity)),
+        Some(checksum) if checksum == identity.checksum() => Ok(StoredIdentity::Sound(identity)),
         Some(_) => wrong(),
     }
 }

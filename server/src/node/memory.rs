@@ -103,7 +103,7 @@ impl fmt::Display for MemoryShare {
         }
         write!(
             f,
-            ", {} MiB of it for each shard's series, {} MiB for each core's writes under way, {} MiB for its queries; there \
+            ", {} MiB of it for each shard's series, {} MiB for each core's writes in flight, {} MiB for its queries; there \
              is room for bodies of {} KiB and for {} connections to each core",
             plan.shard_bytes >> 20,
             plan.in_flight_bytes >> 20,
@@ -114,7 +114,7 @@ impl fmt::Display for MemoryShare {
     }
 }
 
-/// What the cores tell each other of their memory: written and read a few times a second.
+/// What the cores report to each other of their memory: written and read a few times a second.
 #[derive(Debug)]
 pub(crate) struct MemoryWatch {
     plan: MemoryPlan,
@@ -177,7 +177,7 @@ impl MemoryWatch {
         }
     }
 
-    /// Takes in what one core counts now, and tells what it may hold. No budget is below what is held:
+    /// Takes what one core counts now, and returns what it may hold. No budget is below what is held:
     /// that is there, and only what would be added can be refused.
     fn exchange(&self, core: usize, held: Held) -> Allowed {
         let Held { series_bytes, passing_bytes, giving_way, other_bytes } = held;
@@ -237,7 +237,7 @@ struct Looks {
 
 impl Looks {
     /// Remembers a look and finds the least of the last ones. What is there at one and gone at the next was a
-    /// request's: known series aren't refused for that. Series count as they are now, for they stay.
+    /// request's: known series aren't refused for that. Series count as they are now, because they stay.
     fn take(&mut self, look: Look) -> Look {
         self.last[self.at] = Some(look);
         self.at = (self.at + 1) % LOOKS;
@@ -369,7 +369,7 @@ mod tests {
         };
         let _ = [0, 1].map(|core| known_bytes(core, 33));
         watch.measure(154 * MIB, &mut Looks::default());
-        // The first core measures; what the others have told may be as old as their last look.
+        // The first core measures; what the others reported may be as old as their last look.
         for core in [0, 1] {
             let granted = known_bytes(core, 33);
             assert!(granted > 38 * MIB, "{granted}");

@@ -28,17 +28,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::{Access, AccessFault, Sources};
+use crate::access::{Access, AccessError, Sources};
 use crate::api::admission::Door;
 use crate::config::{Config, ShipOnShutdown};
 use crate::node::data_dir::{DataDir, DataDirError};
-use crate::placement::topology::Malformed;
-use crate::placement::{self, Plan, Topology, TopologyError};
+use crate::placement::topology::FileFormatError;
+use crate::placement::{self, PlacementPlan, Topology, TopologyError};
 use crate::routing::LaneMessage;
 use silverback_model::clock::Clock;
-use silverback_model::limits::{LANE_CAPACITY, LimitTooSmall, QueryMemoryTooLarge};
+use silverback_model::limits::{LANE_CAPACITY, MemoryLimitError, QueryMemoryError};
 use silverback_runtime as runtime;
-use silverback_runtime::preflight::{Fault, preflight};
+use silverback_runtime::preflight::{PreflightError, preflight};
 use silverback_runtime::signals::Hangups;
 use silverback_runtime::{BoundAddress, Executor, Options, RunError, Shutdown, signals};
 
@@ -52,21 +52,21 @@ const END_MARGIN: Duration = Duration::from_secs(5);
 /// Why a node couldn't start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The machine or the container doesn't let it run. Each fault tells what to do.
+    /// The machine or the container doesn't let it run. Each fault says what to do.
     #[error("this node can't run here:\n{}", told(.0))]
-    Preflight(Vec<Fault>),
-    /// The CPUs that the process may use can't be told.
+    Preflight(Vec<PreflightError>),
+    /// The CPUs that the process may use are not known.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The memory that the process may use can't be told.
+    /// The memory that the process may use is not known.
     #[error(transparent)]
-    Memory(#[from] Malformed),
+    Memory(#[from] FileFormatError),
     /// The memory limit leaves too little.
     #[error(transparent)]
-    LimitTooSmall(#[from] LimitTooSmall),
+    MemoryLimit(#[from] MemoryLimitError),
     /// Queries are to have more memory than the limit has for them.
     #[error(transparent)]
-    QueryMemory(#[from] QueryMemoryTooLarge),
+    QueryMemory(#[from] QueryMemoryError),
     /// An address can't be listened on.
     #[error("listening on {}: {}{}", .0, .1, advice(.1))]
     Listen(SocketAddr, io::Error),
@@ -79,12 +79,12 @@ pub enum NodeError {
     /// The data directory can't be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// A file that says who may do what doesn't hold.
+    /// A file that says who may do what isn't valid.
     #[error(transparent)]
-    Access(#[from] AccessFault),
-    /// The file that says where blocks are shipped to doesn't hold.
+    Access(#[from] AccessError),
+    /// The file that says where blocks are shipped to isn't valid.
     #[error(transparent)]
-    Objstore(#[from] shipping::ObjstoreFault),
+    Objstore(#[from] shipping::ShippingError),
     /// A core ended with an error.
     #[error("shard {0}: {1}")]
     Core(usize, CoreError),
@@ -94,7 +94,7 @@ pub enum NodeError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "; another process listens there (`ss -ltnp` tells which): end it, or name another address with --listen"
+            "; another process listens there (`ss -ltnp` shows which): end it, or name another address with --listen"
         }
         io::ErrorKind::AddrNotAvailable => {
             "; this machine has no such address: --listen takes one of its own, or :9009 for all of them"
@@ -104,7 +104,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-fn told(faults: &[Fault]) -> String {
+fn told(faults: &[PreflightError]) -> String {
     faults.iter().map(|fault| format!("  - {fault}\n")).collect()
 }
 
@@ -113,7 +113,7 @@ pub fn memory_share(config: &Config) -> Result<MemoryShare, NodeError> {
     MemoryShare::of(config, place(config)?.seats.len())
 }
 
-/// Runs a node until it is told to stop.
+/// Runs a node until a signal to stop.
 pub fn run(config: Config) -> Result<(), NodeError> {
     let shutdown = Shutdown::new();
     let hangups = Hangups::default();
@@ -125,7 +125,7 @@ pub fn run(config: Config) -> Result<(), NodeError> {
     run_hearing(config, &shutdown, hangups, |_| {})
 }
 
-/// Runs a node until the notice to end is given. `bound` is told the addresses before anything is
+/// Runs a node until the notice to end is given. `bound` is given the addresses before anything is
 /// accepted there, those of `--listen`, of `--admin-listen` and of `--probe-listen`: with port 0 they are the
 /// system's choice.
 pub fn run_until(
@@ -210,7 +210,7 @@ fn bind(config: &Config) -> Result<Vec<(Door, BoundAddress)>, NodeError> {
 }
 
 /// Where the shards of a node with this configuration would run here.
-fn place(config: &Config) -> Result<Plan, TopologyError> {
+fn place(config: &Config) -> Result<PlacementPlan, TopologyError> {
     Ok(placement::plan(&Topology::of_this_process()?, config.shards))
 }
 

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use silverback_host::disk::DiskError;
 use silverback_runtime::disk::{DirectDisk, FileId};
 use silverback_runtime::{sleep, spawn_background};
@@ -12,22 +12,22 @@ use silverback_storage::shard::checkpoint::CheckpointPlace;
 use silverback_storage::wal::log::DiskLog;
 use silverback_storage::wal::segment::segment_name;
 
-/// How often it is looked.
+/// How often it looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Starts to look after the segment that is written, and its directory; a log whose files are gone takes no more
+/// Starts to watch the segment that is written, and its directory; a log whose files are gone takes no more
 /// writes.
-pub(crate) fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
+pub(crate) fn start(core: Rc<CoreContext>, log: DiskLog, place: CheckpointPlace<DirectDisk>) {
     spawn_background(async move {
-        let mut seen = Seen::default();
+        let mut seen = LogFileIds::default();
         while !core.shutdown.is_requested() {
-            // At once for the first time: what is found then is what was opened.
+            // At once for the first time: it finds the segment that was opened.
             match seen.look(&place).await {
                 Ok(true) => {}
                 Ok(false) => {
                     let dir = core.config.data_dir.join(&*place.segments.dir);
                     let reason = format!("{} was removed or replaced while the node ran", dir.display());
-                    tracing::error!(reason, "no writes are taken in until a restart");
+                    tracing::error!(reason, "no writes are accepted until a restart");
                     return log.fail(&reason);
                 }
                 Err(error) => {
@@ -41,7 +41,7 @@ pub(crate) fn start(core: Rc<Core>, log: DiskLog, place: CheckpointPlace<DirectD
 
 /// What was found at the paths of the log.
 #[derive(Default)]
-struct Seen {
+struct LogFileIds {
     /// Its directory, which stays the same as long as the node runs. Another one may get the id of one that was removed,
     /// but hasn't the segment that is open.
     dir: Option<FileId>,
@@ -50,7 +50,7 @@ struct Seen {
     segment: Option<(u64, FileId)>,
 }
 
-impl Seen {
+impl LogFileIds {
     /// Whether the segment that is written is still at its path, in the directory in which it was.
     async fn look(&mut self, place: &CheckpointPlace<DirectDisk>) -> Result<bool, DiskError> {
         let disk = &place.segments.disk;
@@ -62,7 +62,7 @@ impl Seen {
         if *self.dir.get_or_insert(dir) != dir {
             return Ok(false);
         }
-        // There is none before the first one is made, and one that was left meanwhile may have been let go of.
+        // There is none before the first one is made, and one that was left meanwhile may have been removed.
         if seq == 0 || seq != written() {
             return Ok(true);
         }

@@ -100,6 +100,6 @@ fn shard_load(mover: &CellMover, stats: &CoreStats, cells: &[CellLoad]) -> Shard
         node: mover.node.nodes[usize::from(shard.0)],
         busy_us_per_s: stats.shard.other_busy_us_per_s + of_cells.sum::<u64>(),
         room_bytes: filled_max.saturating_sub(stats.shard.memory.total()) as u64,
-        intake: mover.node.steering.intake(shard),
+        drain_state: mover.node.steering.drain_state(shard),
     }
 }

@@ -75,11 +75,11 @@ pub struct Recovery<'a> {
     pub config: &'a Config,
     /// The data directory's.
     pub identity: Identity,
-    /// Where the logs lie.
+    /// Where the logs are.
     pub layout: Layout,
-    /// Told which cell is whose.
+    /// Learns which cell is whose.
     pub router: &'a Router,
-    /// Told how far it is.
+    /// Learns how far it is.
     pub progress: &'a ReplayProgress,
     /// Where cores meet.
     pub barrier: &'a RecoveryBarrier,
@@ -121,7 +121,7 @@ impl Recovery<'_> {
         let checkpoints =
             CheckpointPlace { segments: place, segment_set, bytes_min: self.config.checkpoint_bytes as u64 };
         if !replayed.damage.is_empty() {
-            // So that the next start finds a whole log, and tells no loss a second time.
+            // So that the next start finds a whole log, and reports no loss a second time.
             checkpoint::write(&self.shard, &self.log, &checkpoints, &self.host).await?;
         }
         Ok(checkpoints)
@@ -225,7 +225,7 @@ impl Recovery<'_> {
         Ok(RoutingTable::of_claims(&self.exchange(claims, from.shards).await))
     }
 
-    /// Tells the other cores what some logs say, and waits for what all of `logs` say.
+    /// Gives the other cores what some logs say, and waits for what all of `logs` say.
     async fn exchange(&self, own: impl IntoIterator<Item = (usize, Claims)>, logs: usize) -> Vec<Claims> {
         for (log, claims) in own {
             self.barrier.claims().insert(log, claims);

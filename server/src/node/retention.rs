@@ -5,16 +5,16 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::blocks::{Blocks, Pass};
 use crate::node::host::ExecutorHost;
-use crate::node::trusted_clock::{Heard, TrustedClock};
+use crate::node::trusted_clock::{HeardTime, TrustedClock};
 use crate::routing::fanout;
 use silverback_runtime::{now, sleep, timeout};
 use silverback_storage::shard::{RetentionState, Shard, maintenance};
 use silverback_storage::wal::log::DiskLog;
 
-/// Retention passes are this far apart at the most.
+/// Retention passes are this far apart at most.
 const PASS_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
 /// A pass for each of so many parts of the retention, so that little is kept beyond it.
 const PASSES_PER_RETENTION: u32 = 50;
@@ -26,7 +26,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 const JUMP_MS_MIN: i64 = 15 * 60 * 1000;
 
 /// Drops what is older than the retention, pass by pass, until the node ends.
-pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
+pub(crate) async fn retain(core: Rc<CoreContext>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     let retention = core.config.retention;
     let interval = (retention / PASSES_PER_RETENTION).min(PASS_INTERVAL_MAX);
     let mut clock = TrustedClock::begin(core.clock.now_ms(), shard.borrow().time_reached_ms());
@@ -37,7 +37,7 @@ pub(crate) async fn retain(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskL
         sleep(interval).await;
         // A job of its own for each pass: between passes it holds no slice.
         let host = ExecutorHost::new(core.slicer.clone());
-        // What isn't told now is told at the next pass.
+        // What isn't heard now is heard at the next pass.
         let heard_by_now = by_all(&core).await.unwrap_or(heard);
         let heard_before = std::mem::replace(&mut heard, heard_by_now);
         let now_ms = clock.at_look(core.clock.now_ms(), passed.elapsed(), heard.since(heard_before));
@@ -71,9 +71,9 @@ fn held_back(blocks: &Blocks, horizon_ms: i64, is_short: bool) -> i64 {
 }
 
 /// What all shards have heard; `None` where one of them has no time to say it.
-async fn by_all(core: &Core) -> Option<Heard> {
+async fn by_all(core: &CoreContext) -> Option<HeardTime> {
     let cores = timeout(ANSWER_MAX, fanout::stats(&core.router)).await.ok()?.ok()?;
-    Some(Heard::of(&cores))
+    Some(HeardTime::of(&cores))
 }
 
 fn note(state: &mut RetentionState, behind_ms: i64) {

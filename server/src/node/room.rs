@@ -4,16 +4,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use silverback_host::disk::room::FileSystemRoom;
 use silverback_runtime::{SideThread, sleep, spawn_background};
 
-/// How often it is looked.
+/// How often it looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts looking. `watcher` asks the file system: where that hangs the thread waits, and what was seen
-/// last is told meanwhile.
-pub(crate) fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
+/// last is reported meanwhile.
+pub(crate) fn start(core: Rc<CoreContext>, watcher: Arc<SideThread>) {
     spawn_background(async move {
         while !core.shutdown.is_requested() {
             sleep(LOOK_INTERVAL).await;
@@ -22,7 +22,7 @@ pub(crate) fn start(core: Rc<Core>, watcher: Arc<SideThread>) {
             let seen = match looked {
                 Ok(Ok(room)) => Some(room),
                 Ok(Err(error)) => {
-                    silverback_host::warn_limited!(%error, "the room of the data directory's file system can't be told");
+                    silverback_host::warn_limited!(%error, "the room of the data directory's file system can't be read");
                     None
                 }
                 Err(error) => {

@@ -29,7 +29,7 @@ pub fn install(file: &Path) -> io::Result<()> {
     fs::rename(&unfinished, file)
 }
 
-/// Returns once the process is told to end: what runs on every machine of a cluster has to stay.
+/// Returns once the process gets a signal to end: what runs on every machine of a cluster has to stay.
 pub fn stay() -> io::Result<()> {
     let shutdown = Shutdown::new();
     signals::request_on_signal(shutdown.clone(), signals::Hangups::default())?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::select;
 
 use crate::api::ingest::Ingest;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::{ingest::write, status::pages};
 use crate::routing::{SharedReservation, Split};
@@ -38,7 +38,7 @@ async fn scrape(ingest: &Ingest) {
 }
 
 /// Stores one sample of each series, on the way that every write goes.
-async fn store(ingest: &Ingest, series: &[(Labels, f64)], now_ms: i64) -> Result<(), Rejection> {
+async fn store(ingest: &Ingest, series: &[(Labels, f64)], now_ms: i64) -> Result<(), WriteRejected> {
     let mut blocks = Vec::new();
     let mut split = Split::new(ingest.router.table(), &ingest.parts);
     for (labels, value) in series {

@@ -14,7 +14,7 @@ use crate::blocks::{Blocks, BlocksDir};
 use crate::config::Config;
 use silverback_model::gorilla::FloatEncoding;
 use silverback_runtime::spawn_background;
-use silverback_shipper::{BucketConfig, ConfigFault, Limits, Options, Shipper};
+use silverback_shipper::{BucketConfig, Limits, ObjstoreConfigError, Shipper, ShipperOptions};
 
 /// What a stop waits for the shipper: it gives up what it uploads.
 const STOP_LIMIT: Duration = Duration::from_secs(3);
@@ -22,20 +22,20 @@ const STOP_LIMIT: Duration = Duration::from_secs(3);
 /// Why blocks can't be shipped as the configuration wants it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", file.display())]
-pub struct ObjstoreFault {
+pub struct ShippingError {
     file: PathBuf,
-    fault: ConfigFault,
+    fault: ObjstoreConfigError,
 }
 
 /// The bucket that a configuration names; `None`: it names none.
-pub(super) fn bucket(config: &Config) -> Result<Option<BucketConfig>, ObjstoreFault> {
+pub(super) fn bucket(config: &Config) -> Result<Option<BucketConfig>, ShippingError> {
     let Some(file) = &config.objstore_config_file else { return Ok(None) };
-    let read = BucketConfig::read(file).map_err(|fault| ObjstoreFault { file: file.clone(), fault });
+    let read = BucketConfig::read(file).map_err(|fault| ShippingError { file: file.clone(), fault });
     read.map(Some)
 }
 
-/// Reads the file that a configuration names, and tells what an operator should know of it.
-pub fn check(config: &Config) -> Result<Vec<String>, ObjstoreFault> {
+/// Reads the file that a configuration names, and logs what an operator should know of it.
+pub fn check(config: &Config) -> Result<Vec<String>, ShippingError> {
     let bucket = bucket(config)?;
     Ok(bucket.iter().flat_map(|bucket| cautions(config, bucket)).collect())
 }
@@ -57,7 +57,7 @@ pub(super) fn start(config: &Config, bucket: BucketConfig) -> io::Result<Shipper
     for caution in cautions(config, &bucket) {
         tracing::warn!(%caution, "shipper");
     }
-    Shipper::start(Options {
+    Shipper::start(ShipperOptions {
         dir: BlocksDir::below(&config.data_dir).path().to_owned(),
         bucket,
         labels: External::of(config).pairs(),

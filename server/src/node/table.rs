@@ -1,14 +1,14 @@
-//! Columns that stand under each other, and sizes that people can read.
+//! Columns that are under each other, and sizes that people can read.
 
 use std::io::{self, Write};
 
 /// Rows of text: the first column begins at the left, the others end at the right.
 #[derive(Debug, Default)]
-pub(in crate::node) struct Table {
+pub(in crate::node) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// Only its headings yet.
     pub(in crate::node) fn new(headings: &[&str]) -> Self {
         Self { rows: vec![headings.iter().map(ToString::to_string).collect()] }
@@ -19,7 +19,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Writes the rows, each behind `indent`.
+    /// Writes the rows, each after `indent`.
     pub(in crate::node) fn write(&self, out: &mut impl Write, indent: &str) -> io::Result<()> {
         for row in &self.rows {
             write!(out, "{indent}")?;
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn columns_stand_under_each_other() {
-        let mut table = Table::new(&["file", "size"]);
+        let mut table = TextTable::new(&["file", "size"]);
         table.row(["a".to_owned(), "1.0 KiB".to_owned()]);
         table.row(["longer".to_owned(), "7 B".to_owned()]);
         let mut text = Vec::new();

@@ -10,17 +10,17 @@ use std::time::Duration;
 use silverback_model::RefusedReason;
 use silverback_storage::message::CoreStats;
 
-/// How many times as fast as time passes a clock that is ahead is followed at the most.
+/// How many times as fast as time passes a clock that is ahead is followed at most.
 const SPEED_MAX: u32 = 2;
 
 /// What the samples of others say of the wall clock, by which they are taken or refused.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Heard {
+pub(super) struct HeardTime {
     taken: u64,
     too_old: u64,
 }
 
-impl Heard {
+impl HeardTime {
     /// By all shards since the start.
     pub(super) fn of(cores: &[CoreStats]) -> Self {
         let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum::<u64>();
@@ -65,9 +65,9 @@ impl TrustedClock {
     }
 
     /// The time at a look so long after the one before, in which this was heard.
-    pub(super) fn at_look(&mut self, wall_ms: i64, elapsed: Duration, heard: Heard) -> i64 {
+    pub(super) fn at_look(&mut self, wall_ms: i64, elapsed: Duration, heard: HeardTime) -> i64 {
         let after = |speed: u32| self.latest_ms.saturating_add((speed * elapsed).as_millis() as i64);
-        // A clock that goes a little faster is none that has jumped.
+        // A clock that goes a little faster hasn't jumped.
         let now_ms = if wall_ms > after(SPEED_MAX) { after(heard.speed()) } else { wall_ms };
         self.latest_ms = self.latest_ms.max(now_ms);
         self.behind_ms = wall_ms.saturating_sub(now_ms).max(0);
@@ -82,9 +82,9 @@ mod tests {
     const PASS: Duration = Duration::from_secs(300);
     const PASS_MS: i64 = PASS.as_millis() as i64;
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-    const BORNE_OUT: Heard = Heard { taken: 10, too_old: 1 };
-    const CONTRADICTED: Heard = Heard { taken: 1, too_old: 10 };
-    const SILENT: Heard = Heard { taken: 0, too_old: 0 };
+    const BORNE_OUT: HeardTime = HeardTime { taken: 10, too_old: 1 };
+    const CONTRADICTED: HeardTime = HeardTime { taken: 1, too_old: 10 };
+    const SILENT: HeardTime = HeardTime { taken: 0, too_old: 0 };
 
     #[test]
     fn it_goes_by_the_wall_clock_and_back_with_it() {

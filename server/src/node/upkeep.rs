@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{pending, select};
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::node::host::ExecutorHost;
 use crate::node::retention;
 use silverback_host::Host;
@@ -24,13 +24,13 @@ use silverback_storage::wal::log::DiskLog;
 /// How often counters become rates of load, and memory is made ready.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether room for new series is short.
+/// How often it checks whether room for new series is short.
 const SINGLES_LOOK: Duration = Duration::from_secs(10);
 
-/// How often it is looked which blocks there are, where nobody tells of a change.
+/// How often it checks which blocks there are, where nobody reports a change.
 const BLOCKS_LOOK: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether a checkpoint is due by what the log has grown by: nothing tells of that, for it
+/// How often it checks whether a checkpoint is due by what the log has grown by: nothing reports that, for it
 /// would at each commit. One that is asked for begins at once, but no earlier than this after the one before.
 const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
 /// How long a checkpoint that failed is left alone.
@@ -38,7 +38,7 @@ const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
 
 /// Starts a core's upkeep; it ends with the executor.
 pub(crate) fn start<D: Disk>(
-    core: &Rc<Core>,
+    core: &Rc<CoreContext>,
     shard: Rc<RefCell<Shard>>,
     reads: Rc<Reads>,
     log: DiskLog,
@@ -51,7 +51,7 @@ pub(crate) fn start<D: Disk>(
 }
 
 /// Looks at the directory of blocks now and then: somebody may bring some, or take some away. One core does it for all.
-pub(crate) async fn look_at_blocks(core: Rc<Core>) {
+pub(crate) async fn look_at_blocks(core: Rc<CoreContext>) {
     let mut changed = core.node.blocks.as_ref().map(|blocks| blocks.changed.subscribe());
     while !core.shutdown.is_requested() {
         let told = async {
@@ -66,7 +66,7 @@ pub(crate) async fn look_at_blocks(core: Rc<Core>) {
 }
 
 /// Has what a burst of label sets left behind make room for new series where it is short.
-async fn drop_singles(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
+async fn drop_singles(core: Rc<CoreContext>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     while !core.shutdown.is_requested() {
         sleep(SINGLES_LOOK).await;
         let host = ExecutorHost::new(core.slicer.clone());
@@ -80,7 +80,7 @@ async fn drop_singles(core: Rc<Core>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
     }
 }
 
-async fn housekeeping(core: Rc<Core>, shard: Rc<RefCell<Shard>>, reads: Rc<Reads>) {
+async fn housekeeping(core: Rc<CoreContext>, shard: Rc<RefCell<Shard>>, reads: Rc<Reads>) {
     let began = now();
     let host = ExecutorHost::new(core.slicer.clone());
     while !core.shutdown.is_requested() {
@@ -99,7 +99,7 @@ async fn housekeeping(core: Rc<Core>, shard: Rc<RefCell<Shard>>, reads: Rc<Reads
 }
 
 async fn write_checkpoints<D: Disk>(
-    core: Rc<Core>,
+    core: Rc<CoreContext>,
     shard: Rc<RefCell<Shard>>,
     log: DiskLog,
     place: CheckpointPlace<D>,

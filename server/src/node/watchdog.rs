@@ -1,11 +1,11 @@
 //! Each core's watchdog: asks its worker for a sign each second and notes whether it gave one.
 //!
-//! A worker that nothing wakes any more can't be told from an idle one by its queue alone.
+//! A worker that nothing wakes any more looks like an idle one by its queue alone.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use silverback_runtime::{now, sleep, spawn};
 use silverback_storage::shard::Inbox;
 
@@ -13,7 +13,7 @@ use silverback_storage::shard::Inbox;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches a core's worker, from now on until the executor ends.
-pub(crate) fn start(core: Rc<Core>, inbox: Rc<Inbox>) {
+pub(crate) fn start(core: Rc<CoreContext>, inbox: Rc<Inbox>) {
     spawn(async move {
         loop {
             sleep(LOOK_INTERVAL).await;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::access::Doors;
 use crate::config::Config;
 
-/// Tells, once everything is there, that the node takes samples in, and where.
+/// Logs, once everything is there, that the node accepts samples, and where.
 pub(crate) fn tell(config: &Config, listen: &[SocketAddr], doors: Option<&Doors>, shards: usize) {
     let scheme = if doors.is_some_and(|doors| doors.tls.is_some()) { "https" } else { "http" };
     let urls: Vec<String> = listen.iter().map(|address| url(scheme, address)).collect();
@@ -19,8 +19,8 @@ pub(crate) fn tell(config: &Config, listen: &[SocketAddr], doors: Option<&Doors>
     );
 }
 
-/// Warns once where others than this machine's processes can reach the node, and it asks nobody who he is, or lets
-/// passwords and tokens cross the network for all to read. Tells what an operator should know of the files besides.
+/// Warns once where others than this machine's processes can reach the node, and it asks for no credentials, or lets
+/// passwords and tokens cross the network for all to read. Logs what an operator should know of the files besides.
 pub(crate) fn warn_of_open_doors(addresses: &[SocketAddr], doors: Option<&Doors>) {
     let open: Vec<String> =
         addresses.iter().filter(|at| !at.ip().is_loopback()).map(ToString::to_string).collect();

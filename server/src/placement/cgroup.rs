@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    files::{Malformed, read_as, read_number, read_set, read_text},
+    files::{FileFormatError, read_as, read_number, read_set, read_text},
     roots::Roots,
 };
 
@@ -28,7 +28,7 @@ impl CpuQuota {
         self.quota_us as f64 / self.period_us as f64
     }
 
-    /// The CPUs that it leaves running all the time; one at the least.
+    /// The CPUs that it leaves running all the time; one at least.
     pub(crate) fn whole_cpus(&self) -> usize {
         usize::try_from(self.quota_us / self.period_us).unwrap_or(usize::MAX).max(1)
     }
@@ -73,7 +73,7 @@ impl Cgroups {
     }
 
     /// The CPUs that all of the groups have.
-    pub(super) fn cpuset(&self) -> Result<Option<BTreeSet<usize>>, Malformed> {
+    pub(super) fn cpuset(&self) -> Result<Option<BTreeSet<usize>>, FileFormatError> {
         let v1 = self
             .v1_cpuset
             .iter()
@@ -93,7 +93,7 @@ impl Cgroups {
     }
 
     /// The tightest quota.
-    pub(super) fn quota(&self) -> Result<Option<CpuQuota>, Malformed> {
+    pub(super) fn quota(&self) -> Result<Option<CpuQuota>, FileFormatError> {
         let mut tightest: Option<CpuQuota> = None;
         let v2 = self.v2.iter().map(|group| read_v2_quota(&group.join("cpu.max")));
         let v1 = self.v1_cpu.iter().map(|group| read_v1_quota(group));
@@ -121,7 +121,7 @@ fn up_from(mount: &Path, group: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-fn read_v2_quota(path: &Path) -> Result<Option<CpuQuota>, Malformed> {
+fn read_v2_quota(path: &Path) -> Result<Option<CpuQuota>, FileFormatError> {
     let quota = read_as(path, |text| {
         let (quota, period) = text.split_once(' ')?;
         let period_us = period.parse().ok().filter(|&us: &u64| us > 0)?;
@@ -133,7 +133,7 @@ fn read_v2_quota(path: &Path) -> Result<Option<CpuQuota>, Malformed> {
     quota.map(Option::flatten)
 }
 
-fn read_v1_quota(group: &Path) -> Result<Option<CpuQuota>, Malformed> {
+fn read_v1_quota(group: &Path) -> Result<Option<CpuQuota>, FileFormatError> {
     let quota = read_number(&group.join("cpu.cfs_quota_us"))?;
     let period = read_number(&group.join("cpu.cfs_period_us"))?;
     // No quota is written as -1.

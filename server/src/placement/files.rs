@@ -14,14 +14,14 @@ use super::numbers;
 /// A file of the kernel that can't be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} can't be understood: {text:?}", path.display())]
-pub struct Malformed {
+pub struct FileFormatError {
     /// The file.
     pub path: PathBuf,
     /// What it says, or how that begins.
     pub text: String,
 }
 
-impl Malformed {
+impl FileFormatError {
     pub(super) fn new(path: &Path, text: &str) -> Self {
         const SHOWN_CHARS: usize = 100;
         Self { path: path.to_owned(), text: text.chars().take(SHOWN_CHARS).collect() }
@@ -36,16 +36,16 @@ pub(super) fn read_text(path: &Path) -> Option<String> {
 pub(super) fn read_as<T>(
     path: &Path,
     understand: impl FnOnce(&str) -> Option<T>,
-) -> Result<Option<T>, Malformed> {
+) -> Result<Option<T>, FileFormatError> {
     let Some(text) = read_text(path) else { return Ok(None) };
-    understand(text.trim()).map(Some).ok_or_else(|| Malformed::new(path, &text))
+    understand(text.trim()).map(Some).ok_or_else(|| FileFormatError::new(path, &text))
 }
 
-pub(super) fn read_number(path: &Path) -> Result<Option<i64>, Malformed> {
+pub(super) fn read_number(path: &Path) -> Result<Option<i64>, FileFormatError> {
     read_as(path, |text| text.parse().ok())
 }
 
-pub(super) fn read_set(path: &Path) -> Result<Option<BTreeSet<usize>>, Malformed> {
+pub(super) fn read_set(path: &Path) -> Result<Option<BTreeSet<usize>>, FileFormatError> {
     read_as(path, numbers::parse)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{
     cgroup::Cgroups,
-    files::{Malformed, read_text, total_bytes},
+    files::{FileFormatError, read_text, total_bytes},
     roots::Roots,
 };
 use silverback_model::named;
@@ -32,7 +32,7 @@ named! {
 }
 
 /// The memory that this process may use.
-pub(crate) fn allowed_memory(roots: &Roots) -> Result<AllowedMemory, Malformed> {
+pub(crate) fn allowed_memory(roots: &Roots) -> Result<AllowedMemory, FileFormatError> {
     let machine_bytes = machine_bytes(&roots.procfs.join("meminfo"))?;
     let machine = AllowedMemory { bytes: machine_bytes, bound: MemoryBound::Machine };
     Ok(match tightest_limit(roots)? {
@@ -42,7 +42,7 @@ pub(crate) fn allowed_memory(roots: &Roots) -> Result<AllowedMemory, Malformed> 
 }
 
 /// Each group above may be tighter than the nearest.
-fn tightest_limit(roots: &Roots) -> Result<Option<usize>, Malformed> {
+fn tightest_limit(roots: &Roots) -> Result<Option<usize>, FileFormatError> {
     let groups = Cgroups::read(roots);
     let v2 = groups.v2.iter().map(|group| group.join("memory.max"));
     let v1 = groups.v1_memory.iter().map(|group| group.join("memory.limit_in_bytes"));
@@ -50,20 +50,20 @@ fn tightest_limit(roots: &Roots) -> Result<Option<usize>, Malformed> {
     Ok(limits.into_iter().flatten().min())
 }
 
-fn read_limit(path: &Path) -> Result<Option<usize>, Malformed> {
+fn read_limit(path: &Path) -> Result<Option<usize>, FileFormatError> {
     let Some(text) = read_text(path) else { return Ok(None) };
     match text.trim() {
         "max" => Ok(None),
         // Version 1 writes no limit as a number beyond any machine.
-        bytes => bytes.parse().map(Some).map_err(|_| Malformed::new(path, &text)),
+        bytes => bytes.parse().map(Some).map_err(|_| FileFormatError::new(path, &text)),
     }
 }
 
 /// The kernel always has it: without it nothing is known.
-fn machine_bytes(path: &Path) -> Result<usize, Malformed> {
+fn machine_bytes(path: &Path) -> Result<usize, FileFormatError> {
     let text = read_text(path).unwrap_or_default();
     let bytes = total_bytes(&text).and_then(|bytes| usize::try_from(bytes).ok());
-    bytes.ok_or_else(|| Malformed::new(path, &text))
+    bytes.ok_or_else(|| FileFormatError::new(path, &text))
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     const MACHINE_BYTES: usize = 16 << 30;
 
     /// What a machine with these files allows.
-    fn read(files: &[(&str, &str)]) -> Result<AllowedMemory, Malformed> {
+    fn read(files: &[(&str, &str)]) -> Result<AllowedMemory, FileFormatError> {
         let root = Scratch::new();
         for (path, text) in files {
             let path = root.join(path);

@@ -1,6 +1,6 @@
 //! Where the shards run: what the machine and the container have, and a plan over it.
 //!
-//! - [`topology`]: NUMA nodes, cores, SMT siblings, quota, as the kernel's files tell them below
+//! - [`topology`]: NUMA nodes, cores, SMT siblings, quota, as the kernel's files have them below
 //!   [`roots`] that tests make up; [`memory`]: how much the process may take;
 //! - [`mod@plan`]: which shard runs on which CPU and takes its memory from which node: a pure function;
 //! - [`picture`]: both of them as text and as JSON.
@@ -19,6 +19,6 @@ mod synthetic;
 mod tests;
 pub mod topology;
 
-pub use plan::{Plan, Seat, plan};
+pub use plan::{PlacementPlan, Seat, plan};
 pub use roots::Roots;
 pub use topology::{CpuId, NodeId, Topology, TopologyError};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     numbers,
-    plan::{LeftAlone, Plan},
+    plan::{LeftAlone, PlacementPlan},
     topology::{Core, CpuId, CpuQuota, NodeId, NumaNode, Topology},
 };
 use silverback_runtime::Pinning;
@@ -24,7 +24,7 @@ pub struct Picture<'a> {
     /// What there is.
     pub topology: &'a Topology,
     /// What runs where.
-    pub plan: &'a Plan,
+    pub plan: &'a PlacementPlan,
 }
 
 impl fmt::Display for Picture<'_> {
@@ -150,7 +150,7 @@ fn memory_text(node: &NumaNode) -> String {
     }
 }
 
-/// A text over as many lines as it takes, each ending behind a separator.
+/// A text over as many lines as it takes, each ending after a separator.
 fn write_wrapped(f: &mut fmt::Formatter<'_>, text: &str, separator: char) -> fmt::Result {
     let mut line = String::new();
     for part in text.split_inclusive(separator) {

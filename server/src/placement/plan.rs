@@ -6,7 +6,7 @@
 //! Never more than the cgroup's quota has whole CPUs: the kernel would stop all of them for a part of
 //! each period. `--shards` goes over both.
 //!
-//! A quota that is smaller than the CPUs that may be used tells that others run on them, too. Shards
+//! A quota that is smaller than the CPUs that may be used says that others run on them, too. Shards
 //! are then not pinned: all such containers would choose the same CPUs, and the kernel knows which idle.
 use std::{collections::BTreeMap, fmt};
 
@@ -84,8 +84,8 @@ pub enum Caution {
 
 /// A placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    /// The shards, by number; one at the least. Without pinning they are places that the kernel
+pub struct PlacementPlan {
+    /// The shards, by number; one at least. Without pinning they are places that the kernel
     /// doesn't know of.
     pub seats: Vec<Seat>,
     /// Whether the shards stay there.
@@ -96,7 +96,7 @@ pub struct Plan {
     pub cautions: Vec<Caution>,
 }
 
-impl Plan {
+impl PlacementPlan {
     /// The shards' CPUs, by shard.
     pub fn cpus(&self) -> Vec<usize> {
         self.seats.iter().map(|seat| seat.cpu.0).collect()
@@ -117,7 +117,7 @@ impl Plan {
 }
 
 /// `node 0: CPUs 0-7; node 1: CPUs 8-15`, or `not pinned`
-impl fmt::Display for Plan {
+impl fmt::Display for PlacementPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pinning {
             Pinning::Pinned => {}
@@ -136,7 +136,7 @@ impl fmt::Display for Plan {
 }
 
 /// Places so many shards.
-pub fn plan(topology: &Topology, shards: ShardCount) -> Plan {
+pub fn plan(topology: &Topology, shards: ShardCount) -> PlacementPlan {
     let cores = spread_over_nodes(topology);
     let ceiling = Ceiling::of(topology, shards);
     let count = match shards {
@@ -149,7 +149,7 @@ pub fn plan(topology: &Topology, shards: ShardCount) -> Plan {
         Pinning::Pinned => left_alone(topology, &seats, ceiling.reason),
         Pinning::Free => barred(topology),
     };
-    Plan { left, cautions: cautions(topology, seats.len(), pinning), seats, pinning }
+    PlacementPlan { left, cautions: cautions(topology, seats.len(), pinning), seats, pinning }
 }
 
 fn pinning(topology: &Topology) -> Pinning {
@@ -159,7 +159,7 @@ fn pinning(topology: &Topology) -> Pinning {
     }
 }
 
-/// How many shards there may be, and what a CPU is told that would be one more.
+/// How many shards there may be, and what is said to a CPU that would be one more.
 struct Ceiling {
     shards: usize,
     reason: LeftAlone,

@@ -18,7 +18,7 @@ impl Roots {
         Self::below(Path::new("/"))
     }
 
-    /// Those of a machine whose files lie below `root` as they lie below `/`.
+    /// Those of a machine whose files lie below `root` as they are below `/`.
     pub(crate) fn below(root: &Path) -> Self {
         Self { sysfs: root.join("sys"), procfs: root.join("proc"), cgroupfs: root.join("sys/fs/cgroup") }
     }

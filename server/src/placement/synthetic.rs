@@ -1,4 +1,4 @@
-//! Made-up machines for tests: the kernel's files as they would lie there.
+//! Made-up machines for tests: the kernel's files as they would be there.
 use std::{collections::BTreeSet, fs, path::Path};
 
 use silverback_test_support::Scratch;

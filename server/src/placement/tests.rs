@@ -6,7 +6,7 @@ use super::picture::Picture;
 use super::plan::{Caution, LeftAlone};
 use super::synthetic::{Machine, machine};
 use super::topology::Barred;
-use super::{CpuId, NodeId, Plan, Topology, TopologyError, numbers, plan};
+use super::{CpuId, NodeId, PlacementPlan, Topology, TopologyError, numbers, plan};
 use crate::config::ShardCount;
 use silverback_model::limits::SHARDS_MAX;
 
@@ -17,7 +17,7 @@ fn fixed(shards: usize) -> ShardCount {
 }
 
 /// The shards' CPUs by node, and the CPUs left alone by reason, as the kernel would write them.
-fn check(machine: &Machine, shards: ShardCount, placed: &str, left: &[(LeftAlone, &str)]) -> Plan {
+fn check(machine: &Machine, shards: ShardCount, placed: &str, left: &[(LeftAlone, &str)]) -> PlacementPlan {
     let plan = plan(&machine.topology(), shards);
     assert_eq!(plan.to_string(), placed);
     let reasons: BTreeSet<_> = plan.left.values().copied().collect();
@@ -27,7 +27,7 @@ fn check(machine: &Machine, shards: ShardCount, placed: &str, left: &[(LeftAlone
     plan
 }
 
-fn left_for(plan: &Plan, reason: LeftAlone) -> String {
+fn left_for(plan: &PlacementPlan, reason: LeftAlone) -> String {
     numbers::show(plan.left.iter().filter(|(_, why)| **why == reason).map(|(cpu, _)| cpu.0))
 }
 

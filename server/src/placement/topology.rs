@@ -23,7 +23,7 @@ use super::{
 };
 use silverback_runtime::cpus::affinity_mask;
 
-pub use super::{cgroup::CpuQuota, files::Malformed};
+pub use super::{cgroup::CpuQuota, files::FileFormatError};
 
 /// A CPU (hardware thread) by the kernel's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -45,7 +45,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The distance within a node, and that between two of which nothing is told.
+/// The distance within a node, and that between two of which nothing is known.
 const DISTANCE_HERE: u32 = 10;
 const DISTANCE_UNKNOWN: u32 = 20;
 
@@ -74,7 +74,7 @@ impl NumaNode {
 /// A physical core of which the process may use something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Core {
-    /// Its CPUs that may be used, ascending; one at the least.
+    /// Its CPUs that may be used, ascending; one at least.
     pub cpus: Vec<CpuId>,
     /// Where it is.
     pub node: NodeId,
@@ -96,9 +96,9 @@ pub enum Barred {
 /// What the process finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
-    /// The NUMA nodes by number; one at the least.
+    /// The NUMA nodes by number; one at least.
     pub nodes: Vec<NumaNode>,
-    /// The cores that may be used, by their lowest usable CPU; one at the least.
+    /// The cores that may be used, by their lowest usable CPU; one at least.
     pub cores: Vec<Core>,
     /// The CPUs that may not.
     pub(crate) barred: BTreeMap<CpuId, Barred>,
@@ -114,7 +114,7 @@ pub enum TopologyError {
     Affinity(io::Error),
     /// A file of the kernel could not be understood.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] FileFormatError),
     /// Mask, cgroup and the CPUs that are online have none in common.
     #[error("the affinity mask and the cgroup's cpuset have no CPU in common that is online")]
     NoneAllowed,
@@ -129,7 +129,7 @@ impl Topology {
     /// What a process with this affinity mask finds on the machine of these files.
     pub(crate) fn read(roots: &Roots, affinity: &BTreeSet<usize>) -> Result<Self, TopologyError> {
         let cgroups = Cgroups::read(roots);
-        let standing = Standing {
+        let limits = CpuLimits {
             online: read_set(&roots.sysfs.join("devices/system/cpu/online"))?,
             affinity,
             cpuset: cgroups.cpuset()?,
@@ -138,8 +138,8 @@ impl Topology {
         let known: BTreeSet<usize> = present.union(affinity).copied().collect();
         let mut barred = BTreeMap::new();
         let mut allowed = BTreeSet::new();
-        for cpu in known.iter().chain(standing.online.iter().flatten()).copied() {
-            match standing.bar(cpu) {
+        for cpu in known.iter().chain(limits.online.iter().flatten()).copied() {
+            match limits.bar(cpu) {
                 Some(reason) => {
                     barred.insert(CpuId(cpu), reason);
                 }
@@ -175,19 +175,19 @@ impl Topology {
     }
 }
 
-/// All CPUs that are online on the machine of these files; none where they don't tell.
-pub(crate) fn online_cpus(roots: &Roots) -> Result<BTreeSet<usize>, Malformed> {
+/// All CPUs that are online on the machine of these files; none where they don't say.
+pub(crate) fn online_cpus(roots: &Roots) -> Result<BTreeSet<usize>, FileFormatError> {
     Ok(read_set(&roots.sysfs.join("devices/system/cpu/online"))?.unwrap_or_default())
 }
 
 /// What decides whether a CPU may be used.
-struct Standing<'a> {
+struct CpuLimits<'a> {
     online: Option<BTreeSet<usize>>,
     affinity: &'a BTreeSet<usize>,
     cpuset: Option<BTreeSet<usize>>,
 }
 
-impl Standing<'_> {
+impl CpuLimits<'_> {
     fn bar(&self, cpu: usize) -> Option<Barred> {
         let lacks = |set: &Option<BTreeSet<usize>>| set.as_ref().is_some_and(|set| !set.contains(&cpu));
         if lacks(&self.online) {
@@ -206,7 +206,7 @@ fn group_by_core(
     roots: &Roots,
     allowed: &BTreeSet<usize>,
     nodes: &[NumaNode],
-) -> Result<Vec<Core>, Malformed> {
+) -> Result<Vec<Core>, FileFormatError> {
     let mut cores: BTreeMap<usize, Core> = BTreeMap::new();
     for &cpu in allowed {
         let topology = roots.sysfs.join(format!("devices/system/cpu/cpu{cpu}/topology"));
@@ -239,12 +239,12 @@ fn node_of(nodes: &[NumaNode], cpu: CpuId) -> NodeId {
 }
 
 /// The nodes; one of all CPUs where the kernel knows none. `known` are the machine's CPUs.
-fn read_nodes(roots: &Roots, known: &BTreeSet<usize>) -> Result<Vec<NumaNode>, Malformed> {
+fn read_nodes(roots: &Roots, known: &BTreeSet<usize>) -> Result<Vec<NumaNode>, FileFormatError> {
     let directory = roots.sysfs.join("devices/system/node");
     let online_path = directory.join("online");
     let Some(online) = read_set(&online_path)? else { return Ok(vec![whole_machine(roots, known)?]) };
     if online.is_empty() {
-        return Err(Malformed::new(&online_path, ""));
+        return Err(FileFormatError::new(&online_path, ""));
     }
     let allowed = memory_allowed(&roots.procfs.join("self/status"))?;
     let mut nodes = Vec::new();
@@ -262,7 +262,7 @@ fn read_nodes(roots: &Roots, known: &BTreeSet<usize>) -> Result<Vec<NumaNode>, M
     Ok(nodes)
 }
 
-fn whole_machine(roots: &Roots, known: &BTreeSet<usize>) -> Result<NumaNode, Malformed> {
+fn whole_machine(roots: &Roots, known: &BTreeSet<usize>) -> Result<NumaNode, FileFormatError> {
     Ok(NumaNode {
         id: NodeId(0),
         cpus: known.iter().copied().map(CpuId).collect(),
@@ -273,13 +273,13 @@ fn whole_machine(roots: &Roots, known: &BTreeSet<usize>) -> Result<NumaNode, Mal
 }
 
 /// The nodes whose memory the process may have, of its status; `None` where that doesn't say.
-fn memory_allowed(status: &Path) -> Result<Option<BTreeSet<usize>>, Malformed> {
+fn memory_allowed(status: &Path) -> Result<Option<BTreeSet<usize>>, FileFormatError> {
     let Some(text) = read_text(status) else { return Ok(None) };
     let line = text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
-    line.map(|list| numbers::parse(list).ok_or_else(|| Malformed::new(status, list))).transpose()
+    line.map(|list| numbers::parse(list).ok_or_else(|| FileFormatError::new(status, list))).transpose()
 }
 
-fn read_distances(path: &Path, nodes: usize) -> Result<Option<Vec<u32>>, Malformed> {
+fn read_distances(path: &Path, nodes: usize) -> Result<Option<Vec<u32>>, FileFormatError> {
     read_as(path, |text| {
         let distances: Vec<u32> = text.split_whitespace().map(|d| d.parse().ok()).collect::<Option<_>>()?;
         (distances.len() == nodes).then_some(distances)

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::migration::{Migrated, MigrationError};
 use crate::rebalance::{DrainState, Motion, Movable, Move, NodeLoad, Planner, Steering};
 
-/// How long the moves of one round may take: what is left then is planned anew, from newer loads.
+/// How long the moves of one round may take: what is left then is planned again, from newer loads.
 const ROUND_MAX: Duration = Duration::from_secs(5);
 
 /// What the controller needs of a node.
 pub(crate) trait Rebalanced {
-    /// The loads now; `None` where they can't be told.
+    /// The loads now; `None` where they aren't known.
     fn look(&self) -> impl Future<Output = Option<NodeLoad>>;
 
     /// Hands one cell over.
@@ -68,7 +68,7 @@ impl<'a, N: Rebalanced> Controller<'a, N> {
     /// Somebody may have said otherwise since it was planned.
     fn is_wanted(&self, next: &Move) -> bool {
         self.steering.mobility(next.cell) != Movable::Pinned
-            && self.steering.intake(next.to) == DrainState::Open
+            && self.steering.drain_state(next.to) == DrainState::Open
     }
 
     async fn carry_out(&self, next: &Move) -> Result<(), MigrationError> {

@@ -23,7 +23,7 @@ pub struct ShardLoad {
     /// Memory that it may still fill.
     pub room_bytes: u64,
     /// Whether it takes cells.
-    pub(crate) intake: DrainState,
+    pub(crate) drain_state: DrainState,
 }
 
 /// Whether a shard takes cells.
@@ -80,6 +80,6 @@ impl NodeLoad {
     }
 
     fn open(&self) -> impl Iterator<Item = &ShardLoad> {
-        self.shards.iter().filter(|shard| shard.intake == DrainState::Open)
+        self.shards.iter().filter(|shard| shard.drain_state == DrainState::Open)
     }
 }

@@ -1,6 +1,6 @@
 //! Rebalance: cells of a hot shard go to idle cores while traffic flows.
 //!
-//! What moves is decided purely ([`plan`], and with hysteresis [`planner`]) from what the shards tell
+//! What moves is decided purely ([`plan`], and with hysteresis [`planner`]) from what the shards report
 //! of their loads ([`load`]) and from what people say ([`steering`]); the [`controller`] has it done,
 //! one cell at a time; a cell goes from shard to shard by a [`migration`](crate::migration).
 pub(crate) mod controller;
@@ -13,4 +13,4 @@ pub(crate) use controller::{Controller, Rebalanced};
 pub use load::{CellLoad, DrainState, Movable, NodeLoad, ShardLoad};
 pub use plan::Move;
 pub(crate) use planner::{Hysteresis, Planner};
-pub use steering::{Motion, NoShardLeft, Steering};
+pub use steering::{DrainRejected, Motion, Steering};

@@ -9,7 +9,7 @@ use crate::rebalance::{CellLoad, DrainState, Movable, NodeLoad};
 use silverback_model::limits::CELL_COUNT;
 use silverback_model::{CellId, ShardId};
 
-/// Moves of one plan at the most. What is left is planned anew, from newer loads.
+/// Moves of one plan at most. What is left is planned again, from newer loads.
 pub(crate) const MOVES_MAX: usize = 64;
 const _: () = assert!(MOVES_MAX < CELL_COUNT);
 
@@ -43,7 +43,7 @@ pub struct Move {
 /// The moves that even the loads out, first those that empty drained shards. In this order each
 /// leaves the busiest shard no busier than it was, but for what a drained shard gives off.
 pub(crate) fn moves(node: &NodeLoad) -> Vec<Move> {
-    let mut plan = Plan::of(node);
+    let mut plan = PlannedLoads::of(node);
     while plan.moves.len() < MOVES_MAX {
         let Some(next) = plan.drain_step().or_else(|| plan.even_step()) else { break };
         plan.take(next);
@@ -52,7 +52,7 @@ pub(crate) fn moves(node: &NodeLoad) -> Vec<Move> {
 }
 
 /// The loads as they will be after `moves`.
-struct Plan<'a> {
+struct PlannedLoads<'a> {
     node: &'a NodeLoad,
     busy_us_per_s: Vec<u64>,
     room_bytes: Vec<u64>,
@@ -60,7 +60,7 @@ struct Plan<'a> {
     moves: Vec<Move>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> PlannedLoads<'a> {
     fn of(node: &'a NodeLoad) -> Self {
         Self {
             node,
@@ -85,7 +85,8 @@ impl<'a> Plan<'a> {
 
     /// The next cell of a drained shard, to the least busy shard of its node or else of another.
     fn drain_step(&self) -> Option<Move> {
-        let drained = |shard: ShardId| self.node.shards[usize::from(shard.0)].intake == DrainState::Drained;
+        let drained =
+            |shard: ShardId| self.node.shards[usize::from(shard.0)].drain_state == DrainState::Drained;
         self.node.numbered_cells().find_map(|(cell, load)| {
             let from = self.owners[usize::from(cell.0)];
             if !drained(from) || load.mobility == Movable::Pinned {
@@ -152,7 +153,7 @@ impl<'a> Plan<'a> {
 
     fn open(&self) -> impl Iterator<Item = ShardId> {
         let numbered = (0..).map(ShardId).zip(&self.node.shards);
-        numbered.filter(|(_, shard)| shard.intake == DrainState::Open).map(|(shard, _)| shard)
+        numbered.filter(|(_, shard)| shard.drain_state == DrainState::Open).map(|(shard, _)| shard)
     }
 
     fn busy(&self, shard: ShardId) -> u64 {

@@ -57,7 +57,7 @@ impl Planner {
         }
         let moves = plan::moves(&node);
         // A plan that was cut short goes on at the next round; after a whole one the loads must be
-        // seen to be uneven anew.
+        // seen to be uneven again.
         if !moves.is_empty() && moves.len() < MOVES_MAX {
             self.uneven_rounds = 0;
         }

@@ -1,4 +1,4 @@
-//! What people tell the rebalance, and what it tells them. Shared by all cores: each answers for the
+//! What people ask of the rebalance, and what it answers. Shared by all cores: each answers for the
 //! whole node.
 //!
 //! It lasts until the node ends: a node that starts again moves what it likes.
@@ -38,7 +38,7 @@ pub enum Motion {
 /// A shard can't be drained: the others are, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no other shard takes cells: undrain one first")]
-pub struct NoShardLeft;
+pub struct DrainRejected;
 
 impl Steering {
     /// Of a node with so many shards, on which nobody has said anything.
@@ -83,16 +83,16 @@ impl Steering {
     }
 
     /// Whether a shard takes cells.
-    pub(crate) fn intake(&self, shard: ShardId) -> DrainState {
+    pub(crate) fn drain_state(&self, shard: ShardId) -> DrainState {
         if self.drained()[usize::from(shard.0)] { DrainState::Drained } else { DrainState::Open }
     }
 
     /// Has all cells leave a shard. Not the last that takes any.
-    pub(crate) fn drain(&self, shard: ShardId) -> Result<(), NoShardLeft> {
+    pub(crate) fn drain(&self, shard: ShardId) -> Result<(), DrainRejected> {
         let (mut drained, shard) = (self.drained(), usize::from(shard.0));
         let mut others = drained.iter().enumerate().filter(|(other, _)| *other != shard);
         if others.all(|(_, is_drained)| *is_drained) {
-            return Err(NoShardLeft);
+            return Err(DrainRejected);
         }
         drained[shard] = true;
         Ok(())
@@ -113,7 +113,7 @@ impl Steering {
         self.imbalance_permille.load(Ordering::Relaxed) as f64 / 1000.0
     }
 
-    /// Tells the imbalance that was seen.
+    /// Notes the imbalance that was seen.
     pub(crate) fn set_imbalance(&self, imbalance: f64) {
         self.imbalance_permille.store((imbalance * 1000.0).round() as u64, Ordering::Relaxed);
     }
@@ -139,9 +139,9 @@ mod tests {
         let steering = Steering::new(2);
         assert_eq!(steering.drain(ShardId(0)), Ok(()));
         assert_eq!(steering.drain(ShardId(0)), Ok(()));
-        assert_eq!(steering.drain(ShardId(1)), Err(NoShardLeft));
+        assert_eq!(steering.drain(ShardId(1)), Err(DrainRejected));
         assert_eq!(
-            [0, 1].map(|shard| steering.intake(ShardId(shard))),
+            [0, 1].map(|shard| steering.drain_state(ShardId(shard))),
             [DrainState::Drained, DrainState::Open]
         );
         steering.undrain(ShardId(0));

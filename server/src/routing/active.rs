@@ -139,7 +139,7 @@ pub struct CoreQueries {
 pub enum QueriesCall {
     /// Which are active.
     List {
-        /// So many at the most.
+        /// So many at most.
         max: usize,
         /// Of each expression no more than so many bytes.
         text_bytes: usize,

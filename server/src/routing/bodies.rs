@@ -74,8 +74,8 @@ impl BodyPool {
         }
     }
 
-    /// A body for a request of so many bytes that nobody else reads: of those, the one that was used last, for it is
-    /// still near the core. None that is far too large: the request would take all of its room.
+    /// A body for a request of so many bytes that nobody else reads: of those, the one that was used last, because it
+    /// is still near the core. None that is far too large: the request would take all of its room.
     pub(crate) fn take(&self, bytes: usize) -> Arc<WriteBody> {
         let fitting_bytes = FITTING.saturating_mul(bytes.max(FITTING_BYTES_MIN));
         let mut kept = self.kept.borrow_mut();
@@ -95,8 +95,8 @@ impl BodyPool {
     /// for it. Parts may still refer to it: it is not given out again before they are gone.
     pub(crate) fn give_back(&self, body: Arc<WriteBody>) {
         let (bytes, bytes_max) = (body.capacity_bytes(), self.kept_bytes_max.get());
-        let has_place = self.kept.borrow().len() < BODIES_KEPT;
-        if has_place && bytes <= BODY_KEPT_BYTES_MAX.min(bytes_max) {
+        let has_slot = self.kept.borrow().len() < BODIES_KEPT;
+        if has_slot && bytes <= BODY_KEPT_BYTES_MAX.min(bytes_max) {
             self.keep_at_most(bytes_max - bytes);
             self.kept_bytes.set(self.kept_bytes.get() + bytes);
             self.kept.borrow_mut().push_back(body);

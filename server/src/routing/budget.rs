@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::routing::ReadLease;
-use crate::routing::line::{Line, Place};
+use crate::routing::line::{Line, QueueNumber};
 use silverback_model::limits::memory::SMALL_REQUESTS_SHARE;
 
 /// A bound on bytes. Clones share it.
@@ -26,7 +26,7 @@ struct Shared {
 struct SmallPart {
     taken_bytes: Cell<usize>,
     bytes_max: usize,
-    /// A request that takes more is none of the small.
+    /// A request that takes more isn't small.
     request_bytes_max: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct Reservation {
     /// Whether it is in the part of the small: each begins there that doesn't say how large it will be.
     is_small: bool,
     /// Of one that waits for more with what it has.
-    place: Option<Place>,
+    place: Option<QueueNumber>,
 }
 
 /// The room that a request takes. Shared by all that may still hold what it is taken for: given back
@@ -59,13 +59,13 @@ pub struct SharedReservation {
 
 /// Others have the room: try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom;
+pub struct OverBudget;
 
 /// Why a request got no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetExceeded {
     /// Others have it: try again later.
-    NoRoom,
+    Full,
     /// It alone would take more than all may.
     TooMuch {
         /// What all may take.
@@ -100,7 +100,7 @@ impl ByteBudget {
     /// The same for what waits for more room with some in hand, a message that comes piece by piece: it is to ask again
     /// where it gets none. Those that wait so get all their room one after the other.
     pub(crate) fn begin_in_line(&self) -> Reservation {
-        Reservation { budget: self.clone(), bytes: 0, is_small: true, place: Some(Place::default()) }
+        Reservation { budget: self.clone(), bytes: 0, is_small: true, place: Some(QueueNumber::default()) }
     }
 
     /// Lets all together take no more than so many for now. What is taken stays.
@@ -157,13 +157,13 @@ impl Reservation {
     pub(crate) fn split_off(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        let place = self.place.as_ref().map(|_| Place::default());
+        let place = self.place.as_ref().map(|_| QueueNumber::default());
         Self { budget: self.budget.clone(), bytes, is_small: self.is_small, place }
     }
 
     /// Whether it has had to wait for room.
     pub(crate) fn has_waited(&self) -> bool {
-        self.place.as_ref().is_some_and(Place::waits)
+        self.place.as_ref().is_some_and(QueueNumber::waits)
     }
 
     /// Lets those go first who wait for room, too: until this one needs more again.
@@ -182,7 +182,7 @@ impl Reservation {
     }
 
     /// Makes room for so many bytes more of the request, or refuses it.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let Shared { taken_bytes, allowed_bytes, small, line, .. } = &*self.budget.0;
         let of_small = small.taken_bytes.get();
         let fits_small = self.bytes + bytes <= small.request_bytes_max && of_small + bytes <= small.bytes_max;
@@ -198,7 +198,7 @@ impl Reservation {
             // One request always fits, so that none is refused forever.
             if !fits && of_large > own {
                 self.place.as_mut().map(|place| line.queue(place));
-                return Err(NoRoom);
+                return Err(OverBudget);
             }
             if self.is_small {
                 small.taken_bytes.set(of_small - self.bytes);
@@ -226,7 +226,7 @@ impl Reservation {
         if bytes > bytes_max {
             return Err(BudgetExceeded::TooMuch { bytes_max });
         }
-        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| BudgetExceeded::NoRoom)
+        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| BudgetExceeded::Full)
     }
 }
 
@@ -243,7 +243,7 @@ impl From<ReadLease> for SharedReservation {
 }
 
 impl SharedReservation {
-    /// The room of a request whose series' labels lie with its stream's definitions.
+    /// The room of a request whose series' labels are with its stream's definitions.
     pub(crate) fn with_definitions(self, definitions: &Rc<RefCell<Reservation>>) -> Self {
         Self { _of_definitions: Some(Rc::clone(definitions)), ..self }
     }
@@ -289,13 +289,13 @@ mod tests {
         before.grow(60).unwrap();
         budget.allow(50);
         let mut other = budget.begin();
-        assert_eq!(other.grow_to(10), Err(BudgetExceeded::NoRoom));
+        assert_eq!(other.grow_to(10), Err(BudgetExceeded::Full));
         drop(before);
         assert_eq!(other.grow_to(90), Ok(()), "it is alone");
         drop(other);
         budget.allow(500);
         let (mut one, mut other) = (budget.begin(), budget.begin());
-        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::NoRoom)));
+        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::Full)));
     }
 
     #[test]
@@ -306,12 +306,12 @@ mod tests {
         let mut lone = budget.begin();
         assert_eq!(lone.grow_to(1501), Err(BudgetExceeded::TooMuch { bytes_max: 1500 }));
         lone.grow_to(1500).unwrap();
-        assert_eq!(budget.begin().grow_to(26), Err(BudgetExceeded::NoRoom));
+        assert_eq!(budget.begin().grow_to(26), Err(BudgetExceeded::Full));
         let mut small: Vec<_> = std::iter::repeat_with(|| budget.begin()).take(4).collect();
         small.iter_mut().for_each(|small| small.grow(25).unwrap());
-        assert_eq!(budget.begin().grow_to(1), Err(BudgetExceeded::NoRoom), "their part is taken");
+        assert_eq!(budget.begin().grow_to(1), Err(BudgetExceeded::Full), "their part is taken");
         assert_eq!(budget.taken_bytes(), 1600);
-        assert_eq!(small[0].grow_to(26), Err(BudgetExceeded::NoRoom), "it would be large");
+        assert_eq!(small[0].grow_to(26), Err(BudgetExceeded::Full), "it would be large");
         drop(lone);
         small[0].grow_to(26).unwrap();
         budget.begin().grow(25).expect("what has grown has left the part of the small");
@@ -364,10 +364,10 @@ mod tests {
         passing.grow(10).unwrap();
         slow.grow(50).unwrap();
         assert_eq!((other.grow(1), slow.has_waited()), (Ok(()), false), "nobody waits: it is the first");
-        assert_eq!((slow.grow(10), slow.has_waited()), (Err(NoRoom), true));
+        assert_eq!((slow.grow(10), slow.has_waited()), (Err(OverBudget), true));
         other.let_others_go_first();
         let rest = other.split_off(1);
-        assert_eq!((slow.grow(10), other.grow(1), other.bytes()), (Ok(()), Err(NoRoom), 0));
+        assert_eq!((slow.grow(10), other.grow(1), other.bytes()), (Ok(()), Err(OverBudget), 0));
         drop((slow, rest));
         assert_eq!(other.grow(90), Ok(()));
         drop((other, passing));
@@ -380,11 +380,11 @@ mod tests {
         let (mut one, mut other) = (budget.begin(), budget.begin());
         assert_eq!(one.grow_to(60), Ok(()));
         assert_eq!(one.grow_to(50), Ok(()), "it has that already");
-        assert_eq!(other.grow_to(50), Err(BudgetExceeded::NoRoom));
+        assert_eq!(other.grow_to(50), Err(BudgetExceeded::Full));
         assert_eq!(one.grow_to(101), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
         assert_eq!(budget.taken_bytes(), 60);
         assert_eq!(one.grow_within(30), Ok(()));
-        assert_eq!(other.grow_within(11), Err(BudgetExceeded::NoRoom));
+        assert_eq!(other.grow_within(11), Err(BudgetExceeded::Full));
         assert_eq!(one.grow_within(11), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
         assert_eq!((budget.taken_bytes(), budget.is_taken_to(1), budget.is_taken_to(2)), (90, false, true));
         one.shrink(50);

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use crate::routing::{Overloaded, ReadLease, ReplyFuture, Router};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    CellStats, CellsRequest, CheckpointRequest, CoreStats, ReadCall, ReadError, ReadOf, StatsRequest,
+    CellStats, CellsRequest, CheckpointRequest, CoreStats, ReadCall, ReadOf, ShardReadError, StatsRequest,
 };
 
 /// Why a question to the shards wasn't answered.
@@ -18,7 +18,7 @@ pub enum FanoutError {
     Overloaded(#[from] Overloaded),
     /// A shard refused.
     #[error(transparent)]
-    Refused(#[from] ReadError),
+    Refused(#[from] ShardReadError),
 }
 
 /// How often a read is asked that met a cell's leaving a shard. One epoch later it is settled.
@@ -32,7 +32,7 @@ pub(crate) trait MayBeMoved {
 
 impl MayBeMoved for FanoutError {
     fn is_moved(&self) -> bool {
-        matches!(self, Self::Refused(ReadError::Moved))
+        matches!(self, Self::Refused(ShardReadError::Moved))
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn stats(router: &Router) -> Result<Vec<CoreStats>, FanoutError
     Ok(join_all(answers).await)
 }
 
-/// Asks a shard for a checkpoint; tells its count of them once that one is on disk.
+/// Asks a shard for a checkpoint; returns its count of them once that one is on disk.
 pub(crate) async fn checkpoint(router: &Router, shard: ShardId) -> Result<u64, FanoutError> {
     Ok(router.ask(shard, CheckpointRequest).map_err(Overloaded::from)?.await)
 }

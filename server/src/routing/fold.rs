@@ -1,4 +1,4 @@
-//! A part of a query that another core does where the series lie: what it is asked, and what it answers.
+//! A part of a query that another core does where the series are: what it is asked, and what it answers.
 //! How series become rows is not known here.
 
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::routing::router::Router;
 use silverback_model::histogram::HistogramChunkError;
 use silverback_model::{Epoch, Matcher};
 use silverback_promql::{PartialRows, Plan, QueryError, Share};
-use silverback_storage::message::{ExternalView, ReadError, ReadTicket};
+use silverback_storage::message::{ExternalView, ReadTicket, ShardReadError};
 use silverback_storage::shard::ReplyTo;
 
 /// Asks a core to fold the series of its shard.
@@ -70,7 +70,7 @@ impl FoldPromise {
 impl Drop for FoldPromise {
     fn drop(&mut self) {
         if let Some(to) = self.to.take() {
-            self.router.reply(to, FoldReply::Err(FanoutError::from(ReadError::Panicked).into()));
+            self.router.reply(to, FoldReply::Err(FanoutError::from(ShardReadError::Panicked).into()));
         }
     }
 }
@@ -91,6 +91,6 @@ pub enum EvaluationError {
 
 impl MayBeMoved for EvaluationError {
     fn is_moved(&self) -> bool {
-        matches!(self, Self::Shards(FanoutError::Refused(ReadError::Moved)))
+        matches!(self, Self::Shards(FanoutError::Refused(ShardReadError::Moved)))
     }
 }

@@ -1,6 +1,6 @@
-//! Series that came back because their cell moved: split anew, and sent on to the new owners.
+//! Series that came back because their cell moved: split again, and sent on to the new owners.
 //!
-//! A shard takes in those series of a part whose cells it owns, and gives back the others. The core
+//! A shard accepts those series of a part whose cells it owns, and gives back the others. The core
 //! that sent them waits for a table that is newer than the part's, and sends them again by that.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub async fn follow(
     room: &SharedReservation,
     pause: impl AsyncFn(),
 ) -> Vec<WriteReply> {
-    let mut landed = Vec::new();
+    let mut completed = Vec::new();
     while let Some(epoch) = moved.iter().map(|moved| moved.parts.epoch).max() {
         router.newer_than(epoch).await;
         let mut answers = Vec::new();
@@ -29,10 +29,10 @@ pub async fn follow(
         }
         for mut reply in join_all(answers).await {
             moved.extend(take_moved(&mut reply));
-            landed.push(reply);
+            completed.push(reply);
         }
     }
-    landed
+    completed
 }
 
 /// What of a part came back with a reply.

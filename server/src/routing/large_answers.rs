@@ -36,8 +36,8 @@ impl LargeAnswers {
         self.holder.get().is_none().then(|| self.begin(read.number()))
     }
 
-    /// Waits for the turn of a read: no longer than its caller does. Who has the turn may wait for what reads hold on
-    /// the shards: who waits here holds nothing there.
+    /// Waits for the turn of a read: no longer than its caller does. The owner of the turn may wait for what reads hold
+    /// on the shards: who waits here holds nothing there.
     pub(super) async fn enter(self: &Rc<Self>, read: &ReadTicket) -> LargeAnswer {
         let number = read.number();
         if let Some(turn) = self.try_enter(read) {

@@ -1,5 +1,5 @@
-//! Who waits for room with some in hand, in the order in which they found none. Those who do would wait for each other:
-//! so all but the first leave the others a half of the room. It knows no time.
+//! Those who wait for room with some in hand, in the order in which they found none. Those who do would wait for each
+//! other: so all but the first leave the others a half of the room. It knows no time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -17,19 +17,19 @@ pub(super) struct Line {
 /// Of all the room, what those that aren't the first in line may have together.
 const OTHERS_SHARE: usize = 2;
 
-/// Where one stands who may have to wait: the number that it drew, if it has had to.
+/// The place of one who may have to wait: the number that it drew, if it has had to.
 #[derive(Debug, Default)]
-pub(super) struct Place(Option<u64>);
+pub(super) struct QueueNumber(Option<u64>);
 
 impl Line {
     /// Whether one may take so many bytes more, where all may have `bytes_max`: in its turn it may take any.
-    pub(super) fn may_take(&self, place: &mut Place, bytes: usize, bytes_max: usize) -> bool {
+    pub(super) fn may_take(&self, place: &mut QueueNumber, bytes: usize, bytes_max: usize) -> bool {
         let leaves_others_theirs = self.held_bytes.get() + bytes <= bytes_max / OTHERS_SHARE;
         leaves_others_theirs || self.queue(place)
     }
 
-    /// One waits. Tells whether it is the first who does.
-    pub(super) fn queue(&self, Place(number): &mut Place) -> bool {
+    /// One waits. Returns whether it is the first that does.
+    pub(super) fn queue(&self, QueueNumber(number): &mut QueueNumber) -> bool {
         let number = *number.get_or_insert_with(|| {
             self.drawn.set(self.drawn.get() + 1);
             self.drawn.get()
@@ -40,7 +40,7 @@ impl Line {
     }
 
     /// One lets those go first who wait behind it, or has gone.
-    pub(super) fn leave(&self, Place(number): &mut Place) {
+    pub(super) fn leave(&self, QueueNumber(number): &mut QueueNumber) {
         if let Some(number) = number.take() {
             self.waiting.borrow_mut().remove(&number);
         }
@@ -55,7 +55,7 @@ impl Line {
     }
 }
 
-impl Place {
+impl QueueNumber {
     /// Whether it has had to wait, and hasn't left the line since.
     pub(super) fn waits(&self) -> bool {
         self.0.is_some()

@@ -18,17 +18,17 @@ use silverback_model::ShardId;
 use silverback_storage::message::Correlation;
 
 #[derive(Debug)]
-enum State {
+enum SlotState {
     Free,
-    Waiting(Asked, Option<Waker>),
+    Waiting(RequestAddress, Option<Waker>),
     /// The shard may still hold what the room is taken for.
-    Abandoned(Asked, SharedReservation),
+    Abandoned(RequestAddress, SharedReservation),
     Answered(CoreReply),
 }
 
 /// Whom a request is for, and of which requests it is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestAddress {
     /// The shard.
     pub shard: ShardId,
     /// What it takes of the lane.
@@ -38,7 +38,7 @@ pub struct Asked {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    state: State,
+    state: SlotState,
 }
 
 #[derive(Debug, Default)]
@@ -78,15 +78,15 @@ impl<C> ReplyFuture<C> {
 
 impl Pending {
     /// A new request to a shard.
-    pub(crate) fn open<C>(&self, asked: Asked) -> (Correlation, ReplyFuture<C>) {
+    pub(crate) fn open<C>(&self, asked: RequestAddress) -> (Correlation, ReplyFuture<C>) {
         let mut slots = self.slots.borrow_mut();
         let index = slots.free.pop().unwrap_or_else(|| {
-            slots.slots.push(Slot { generation: 0, state: State::Free });
+            slots.slots.push(Slot { generation: 0, state: SlotState::Free });
             slots.slots.len() as u32 - 1
         });
         let slot = &mut slots.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
-        slot.state = State::Waiting(asked, None);
+        slot.state = SlotState::Waiting(asked, None);
         let correlation = Correlation { slot: index, generation: slot.generation };
         let (its_places, room) = (Rc::clone(&self.slots), SharedReservation::default());
         (correlation, ReplyFuture { slots: its_places, correlation, room, call: PhantomData })
@@ -96,36 +96,36 @@ impl Pending {
     pub(crate) fn withdraw<C>(&self, answer: ReplyFuture<C>) {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots.slots[answer.correlation.slot as usize];
-        slot.state = State::Free;
+        slot.state = SlotState::Free;
         slot.generation = slot.generation.wrapping_add(1);
         slots.free.push(answer.correlation.slot);
     }
 
-    /// Puts a reply in its slot. Tells whom it came from; `None` for a reply that nobody can have asked
+    /// Puts a reply in its slot. Returns whom it came from; `None` for a reply that nobody can have asked
     /// for.
-    pub(crate) fn complete(&self, correlation: Correlation, reply: CoreReply) -> Option<Asked> {
+    pub(crate) fn complete(&self, correlation: Correlation, reply: CoreReply) -> Option<RequestAddress> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.slots.get_mut(correlation.slot as usize)?;
         if slot.generation != correlation.generation {
             return None;
         }
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Waiting(asked, waker) => {
-                slot.state = State::Answered(reply);
+        match std::mem::replace(&mut slot.state, SlotState::Free) {
+            SlotState::Waiting(asked, waker) => {
+                slot.state = SlotState::Answered(reply);
                 drop(slots);
                 if let Some(waker) = waker {
                     waker.wake();
                 }
                 Some(asked)
             }
-            State::Abandoned(asked, room) => {
+            SlotState::Abandoned(asked, room) => {
                 slots.free.push(correlation.slot);
                 // Whoever gets the room next may ask at once.
                 drop(slots);
                 drop(room);
                 Some(asked)
             }
-            state @ (State::Free | State::Answered(_)) => {
+            state @ (SlotState::Free | SlotState::Answered(_)) => {
                 slot.state = state;
                 None
             }
@@ -140,19 +140,19 @@ impl<C: CoreCall> Future for ReplyFuture<C> {
         let mut slots = self.slots.borrow_mut();
         let slot = &mut slots.slots[self.correlation.slot as usize];
         assert_eq!(slot.generation, self.correlation.generation, "an answer is awaited once");
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Waiting(asked, _) => {
-                slot.state = State::Waiting(asked, Some(context.waker().clone()));
+        match std::mem::replace(&mut slot.state, SlotState::Free) {
+            SlotState::Waiting(asked, _) => {
+                slot.state = SlotState::Waiting(asked, Some(context.waker().clone()));
                 Poll::Pending
             }
-            State::Answered(reply) => {
+            SlotState::Answered(reply) => {
                 // Another generation, so that dropping this answer leaves the slot alone.
                 slot.generation = slot.generation.wrapping_add(1);
                 slots.free.push(self.correlation.slot);
                 // Anything else is a broken invariant.
                 Poll::Ready(C::reply_of(reply).expect("a core answers what it was asked"))
             }
-            State::Free | State::Abandoned(..) => unreachable!("an answer holds its slot"),
+            SlotState::Free | SlotState::Abandoned(..) => unreachable!("an answer holds its slot"),
         }
     }
 }
@@ -164,12 +164,12 @@ impl<C> Drop for ReplyFuture<C> {
         if slot.generation != self.correlation.generation {
             return;
         }
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Waiting(asked, _) => {
-                slot.state = State::Abandoned(asked, std::mem::take(&mut self.room));
+        match std::mem::replace(&mut slot.state, SlotState::Free) {
+            SlotState::Waiting(asked, _) => {
+                slot.state = SlotState::Abandoned(asked, std::mem::take(&mut self.room));
             }
-            State::Answered(_) => slots.free.push(self.correlation.slot),
-            State::Free | State::Abandoned(..) => unreachable!("an answer holds its slot"),
+            SlotState::Answered(_) => slots.free.push(self.correlation.slot),
+            SlotState::Free | SlotState::Abandoned(..) => unreachable!("an answer holds its slot"),
         }
     }
 }
@@ -185,12 +185,12 @@ mod tests {
         ShardReply::Read(Ok(Box::new(ReadReply::Closed))).into()
     }
 
-    fn open(pending: &Pending, asked: Asked) -> (Correlation, ReplyFuture<ReadOf<CloseCursors>>) {
+    fn open(pending: &Pending, asked: RequestAddress) -> (Correlation, ReplyFuture<ReadOf<CloseCursors>>) {
         pending.open(asked)
     }
 
-    fn asked(shard: u16) -> Asked {
-        Asked { shard: ShardId(shard), lane_use: LaneUse::Read }
+    fn asked(shard: u16) -> RequestAddress {
+        RequestAddress { shard: ShardId(shard), lane_use: LaneUse::Read }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct ReadGate {
     in_flight: Cell<usize>,
     /// Permits that were given so far: what turns are ordered by.
     given: Cell<u64>,
-    waiting: RefCell<VecDeque<Turn>>,
+    waiting: RefCell<VecDeque<WaitingRead>>,
     large_answers: Rc<LargeAnswers>,
     /// Reads that were refused so far for the memory that others have.
     refused_for_room: Cell<u64>,
@@ -59,15 +59,15 @@ impl Asker {
 
 /// A read that waits.
 #[derive(Debug)]
-struct Turn {
+struct WaitingRead {
     asker: Asker,
     /// How many permits were given before it came.
     came: u64,
-    call: oneshot::Sender<Permit>,
+    call: oneshot::Sender<ReadPermit>,
 }
 
-impl Turn {
-    /// The least comes next. Who has had a turn meanwhile comes after who came meanwhile.
+impl WaitingRead {
+    /// The least comes next. Whoever has had a turn meanwhile comes after those that came meanwhile.
     fn order(&self) -> (usize, u64, bool) {
         let AskerReads { in_flight, served } = &*self.asker.reads;
         (in_flight.get(), served.get().max(self.came), served.get() >= self.came)
@@ -77,7 +77,7 @@ impl Turn {
 /// As many reads wait as may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("as many reads wait for others to end as this node allows: try again later")]
-pub struct TooManyReads;
+pub struct ReadGateRejected;
 
 /// A read in flight. Dropping it cancels the read on all cores.
 #[derive(Debug)]
@@ -89,12 +89,12 @@ pub struct ReadInFlight {
 #[derive(Debug, Clone)]
 pub struct ReadLease {
     ticket: ReadTicket,
-    permit: Rc<Permit>,
+    permit: Rc<ReadPermit>,
 }
 
 /// The right to one read, or to one query; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct ReadPermit {
     gate: Rc<ReadGate>,
     asker: Asker,
 }
@@ -138,17 +138,17 @@ impl ReadGate {
     }
 
     /// Waits for its turn: no longer than its caller does.
-    pub async fn enter(self: &Rc<Self>, asker: Asker) -> Result<ReadInFlight, TooManyReads> {
+    pub async fn enter(self: &Rc<Self>, asker: Asker) -> Result<ReadInFlight, ReadGateRejected> {
         let permit = self.turn(asker).await?;
         Ok(ReadInFlight { lease: ReadLease { ticket: ReadTicket::issue(), permit: Rc::new(permit) } })
     }
 
     /// Waits for the turn alone.
-    pub(crate) async fn turn(self: &Rc<Self>, asker: Asker) -> Result<Permit, TooManyReads> {
+    pub(crate) async fn turn(self: &Rc<Self>, asker: Asker) -> Result<ReadPermit, ReadGateRejected> {
         match self.in_flight.get() < self.max {
             true => Ok(self.permit(asker)),
             // Only a gate that is gone, or a turn that another connection takes, calls no more.
-            false => self.queue(asker)?.await.map_err(|oneshot::Canceled| TooManyReads),
+            false => self.queue(asker)?.await.map_err(|oneshot::Canceled| ReadGateRejected),
         }
     }
 
@@ -158,30 +158,30 @@ impl ReadGate {
         ReadLease { ticket, permit: Rc::new(self.permit(Asker::default())) }
     }
 
-    fn queue(&self, asker: Asker) -> Result<oneshot::Receiver<Permit>, TooManyReads> {
+    fn queue(&self, asker: Asker) -> Result<oneshot::Receiver<ReadPermit>, ReadGateRejected> {
         let mut waiting = self.waiting.borrow_mut();
         // Some waited as long as they could.
         waiting.retain(|turn| !turn.call.is_canceled());
         if waiting.len() >= READS_WAITING_MAX {
-            let turn = turn_to_take(&waiting, &asker).ok_or(TooManyReads)?;
+            let turn = turn_to_take(&waiting, &asker).ok_or(ReadGateRejected)?;
             waiting.remove(turn);
         }
         let (call, called) = oneshot::channel();
-        waiting.push_back(Turn { asker, came: self.given.get(), call });
+        waiting.push_back(WaitingRead { asker, came: self.given.get(), call });
         Ok(called)
     }
 
-    fn permit(self: &Rc<Self>, asker: Asker) -> Permit {
+    fn permit(self: &Rc<Self>, asker: Asker) -> ReadPermit {
         self.in_flight.set(self.in_flight.get() + 1);
         self.given.set(self.given.get() + 1);
         asker.reads.in_flight.set(asker.reads.in_flight.get() + 1);
         asker.reads.served.set(self.given.get());
-        Permit { gate: Rc::clone(self), asker }
+        ReadPermit { gate: Rc::clone(self), asker }
     }
 
     fn call_next(self: &Rc<Self>) {
         while self.in_flight.get() < self.max {
-            let Some(Turn { asker, call, .. }) = self.next() else { return };
+            let Some(WaitingRead { asker, call, .. }) = self.next() else { return };
             if !call.is_canceled() {
                 // Whoever leaves right now drops the permit, and so calls the next.
                 drop(call.send(self.permit(asker)));
@@ -189,7 +189,7 @@ impl ReadGate {
         }
     }
 
-    fn next(&self) -> Option<Turn> {
+    fn next(&self) -> Option<WaitingRead> {
         let mut waiting = self.waiting.borrow_mut();
         let (first, _) = waiting.iter().enumerate().min_by_key(|(_, turn)| turn.order())?;
         waiting.remove(first)
@@ -197,14 +197,14 @@ impl ReadGate {
 }
 
 /// The last turn of the connection with the most reads in the line, where the asker, with one more, still has fewer.
-fn turn_to_take(waiting: &VecDeque<Turn>, asker: &Asker) -> Option<usize> {
+fn turn_to_take(waiting: &VecDeque<WaitingRead>, asker: &Asker) -> Option<usize> {
     let waiting_of = |asker: &Asker| waiting.iter().filter(|turn| turn.asker.is(asker)).count();
     let (last, most) =
         (0..waiting.len()).map(|at| (at, waiting_of(&waiting[at].asker))).max_by_key(|(_, of)| *of)?;
     (waiting_of(asker) + 1 < most).then_some(last)
 }
 
-impl Drop for Permit {
+impl Drop for ReadPermit {
     fn drop(&mut self) {
         for in_flight in [&self.gate.in_flight, &self.asker.reads.in_flight] {
             in_flight.set(in_flight.get() - 1);
@@ -330,7 +330,7 @@ mod tests {
         let mut waiting: Vec<_> =
             (0..READS_WAITING_MAX).map(|_| Box::pin(gate.enter(asker.clone()))).collect();
         assert!(waiting.iter_mut().all(|read| read.now_or_never().is_none()));
-        assert_eq!(gate.enter(asker.clone()).now_or_never().unwrap().unwrap_err(), TooManyReads);
+        assert_eq!(gate.enter(asker.clone()).now_or_never().unwrap().unwrap_err(), ReadGateRejected);
         waiting.pop();
         assert!(gate.enter(asker.clone()).now_or_never().is_none());
     }
@@ -413,10 +413,10 @@ mod tests {
         assert!(others.iter_mut().all(|read| read.now_or_never().is_none()));
         let told: Vec<_> = waiting.iter_mut().map(FutureExt::now_or_never).collect();
         assert!(told[..half].iter().all(Option::is_none), "who came first goes on waiting");
-        assert!(told[half..].iter().all(|told| matches!(told, Some(Err(TooManyReads)))));
+        assert!(told[half..].iter().all(|told| matches!(told, Some(Err(ReadGateRejected)))));
         assert_eq!(
             gate.enter(modest.clone()).now_or_never().unwrap().unwrap_err(),
-            TooManyReads,
+            ReadGateRejected,
             "it has its half"
         );
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::routing::pending::{Asked, Pending, ReplyFuture};
+use crate::routing::pending::{Pending, ReplyFuture, RequestAddress};
 use crate::routing::{
     CoreReply, FanoutError, FoldReply, FoldRequest, LaneMessage, QueriesCall, QueriesReply,
 };
@@ -91,7 +91,7 @@ pub struct Router {
     /// They wait for another table.
     waiting: Waiters,
     /// They wait for a place among what the node itself asks of a shard.
-    without_place: Waiters,
+    without_slot: Waiters,
     /// They wait for every shard to take one more write.
     without_room: Waiters,
     inbox: Rc<Inbox>,
@@ -109,13 +109,13 @@ impl Router {
         let in_flight = (0..table.shards()).map(|_| InFlight::default()).collect();
         let read_epoch = Cell::new(table.epoch());
         let table = RefCell::new(Rc::new(table));
-        let (waiting, without_place, without_room, pending) = Default::default();
+        let (waiting, without_slot, without_room, pending) = Default::default();
         Self {
             core,
             table,
             read_epoch,
             waiting,
-            without_place,
+            without_slot,
             without_room,
             inbox,
             folds: OnceCell::new(),
@@ -175,22 +175,22 @@ impl Router {
         shard: ShardId,
         question: impl Into<UnsentCall<C>>,
     ) -> Result<ReplyFuture<C>, UnsentCall<C>> {
-        self.send(Asked { shard, lane_use: LaneUse::Control }, question.into())
+        self.send(RequestAddress { shard, lane_use: LaneUse::Control }, question.into())
     }
 
     /// Whether a shard has a place for one more question of the node itself.
-    pub(crate) fn has_place(&self, shard: ShardId) -> bool {
+    pub(crate) fn has_slot(&self, shard: ShardId) -> bool {
         self.in_flight[usize::from(shard.0)].of(LaneUse::Control).get() < LaneUse::Control.max()
     }
 
     /// Waits until a shard has such a place.
-    pub(crate) fn place(&self, shard: ShardId) -> impl Future<Output = ()> + '_ {
-        self.without_place.until(move || self.has_place(shard).then_some(()))
+    pub(crate) fn slot(&self, shard: ShardId) -> impl Future<Output = ()> + '_ {
+        self.without_slot.until(move || self.has_slot(shard).then_some(()))
     }
 
     fn send<C: ShardCall>(
         &self,
-        asked: Asked,
+        asked: RequestAddress,
         question: UnsentCall<C>,
     ) -> Result<ReplyFuture<C>, UnsentCall<C>> {
         question.offer(|request| {
@@ -240,7 +240,8 @@ impl Router {
         question: C,
         lease: &ReadLease,
     ) -> Result<ReplyFuture<C>, Overloaded> {
-        let answer = self.send(Asked { shard, lane_use: LaneUse::Read }, UnsentCall::from(question))?;
+        let answer =
+            self.send(RequestAddress { shard, lane_use: LaneUse::Read }, UnsentCall::from(question))?;
         Ok(answer.keeping(&SharedReservation::from(lease.clone())))
     }
 
@@ -262,17 +263,17 @@ impl Router {
         part: WritePart,
         room: &SharedReservation,
     ) -> Result<ReplyFuture<WritePart>, Overloaded> {
-        let asked = Asked { shard, lane_use: LaneUse::Write };
+        let asked = RequestAddress { shard, lane_use: LaneUse::Write };
         Ok(self.send(asked, part.into())?.keeping(room))
     }
 
-    /// Tells the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
+    /// Asks the core of a shard to change its routing; [`ShardReply::Routed`] says that it did.
     pub(crate) fn tell(
         &self,
         shard: ShardId,
         change: RouteChange,
     ) -> Result<ReplyFuture<RouteChange>, Overloaded> {
-        let asked = Asked { shard, lane_use: LaneUse::Control };
+        let asked = RequestAddress { shard, lane_use: LaneUse::Control };
         let (correlation, answer) = self.open(asked)?;
         if usize::from(shard.0) == self.core {
             self.change(change);
@@ -295,7 +296,7 @@ impl Router {
         request: FoldRequest,
         lease: &ReadLease,
     ) -> Result<ReplyFuture<FoldRequest>, Overloaded> {
-        let asked = Asked { shard, lane_use: LaneUse::Read };
+        let asked = RequestAddress { shard, lane_use: LaneUse::Read };
         let (correlation, answer) = self.open(asked)?;
         let message = LaneMessage::Fold(correlation, Box::new(request));
         let answer = self.offer(asked, message, answer).map_err(|_| Overloaded)?;
@@ -321,7 +322,7 @@ impl Router {
         shard: ShardId,
         call: QueriesCall,
     ) -> Result<ReplyFuture<QueriesCall>, Overloaded> {
-        let asked = Asked { shard, lane_use: LaneUse::Control };
+        let asked = RequestAddress { shard, lane_use: LaneUse::Control };
         let (correlation, answer) = self.open(asked)?;
         if usize::from(shard.0) == self.core {
             self.complete(correlation, self.about_queries(call));
@@ -334,7 +335,7 @@ impl Router {
         self.queries.get().map_or_else(|| call.of_none(), |serve| serve(call))
     }
 
-    fn open<C>(&self, asked: Asked) -> Result<(Correlation, ReplyFuture<C>), Overloaded> {
+    fn open<C>(&self, asked: RequestAddress) -> Result<(Correlation, ReplyFuture<C>), Overloaded> {
         let in_flight = self.in_flight[usize::from(asked.shard.0)].of(asked.lane_use);
         // A lane has room for all of them and as many replies: neither ever waits.
         if in_flight.get() == asked.lane_use.max() {
@@ -346,7 +347,7 @@ impl Router {
 
     fn offer<C>(
         &self,
-        to: Asked,
+        to: RequestAddress,
         message: LaneMessage,
         answer: ReplyFuture<C>,
     ) -> Result<ReplyFuture<C>, LaneMessage> {
@@ -406,7 +407,7 @@ impl Router {
             self.pending.complete(correlation, reply.into()).expect("a reply answers a request in flight");
         self.in_flight[usize::from(asked.shard.0)].end(asked.lane_use);
         match asked.lane_use {
-            LaneUse::Control => self.without_place.wake_all(),
+            LaneUse::Control => self.without_slot.wake_all(),
             LaneUse::Write => self.without_room.wake_all(),
             LaneUse::Read => {}
         }
@@ -422,7 +423,7 @@ mod tests {
     use silverback_model::CellId;
     use silverback_promql::QueryError;
     use silverback_storage::message::{
-        CellsRequest, CheckpointRequest, ControlRequest, PartPool, ReadError, ShardRequest, WriteReply,
+        CellsRequest, CheckpointRequest, ControlRequest, PartPool, ShardReadError, ShardRequest, WriteReply,
     };
     use silverback_test_support::waking::check_is_woken;
 
@@ -458,13 +459,14 @@ mod tests {
     #[test]
     fn a_part_of_a_query_that_panics_is_answered_once() {
         let router = Rc::new(router());
-        let open =
-            || router.open::<FoldRequest>(Asked { shard: ShardId(1), lane_use: LaneUse::Read }).unwrap();
+        let open = || {
+            router.open::<FoldRequest>(RequestAddress { shard: ShardId(1), lane_use: LaneUse::Read }).unwrap()
+        };
         let promise = |correlation| FoldPromise::new(&router, ReplyTo { core: 0, correlation });
         let ((panicked, first), (kept, second)) = (open(), open());
         drop(promise(panicked));
         let error = first.now_or_never().unwrap().unwrap_err();
-        assert_eq!(error, FanoutError::from(ReadError::Panicked).into());
+        assert_eq!(error, FanoutError::from(ShardReadError::Panicked).into());
         promise(kept).keep(Err(QueryError::Timeout.into()));
         assert_eq!(second.now_or_never().unwrap().unwrap_err(), QueryError::Timeout.into());
         assert_eq!(in_flight(&router), 0);
@@ -510,7 +512,7 @@ mod tests {
         drop((asked, read));
         assert_eq!(gate.in_flight(), 1, "the shard may be at work on it");
         for correlation in correlations {
-            router.reply(ReplyTo { core: 0, correlation }, ShardReply::Read(Err(ReadError::Cancelled)));
+            router.reply(ReplyTo { core: 0, correlation }, ShardReply::Read(Err(ShardReadError::Cancelled)));
         }
         assert_eq!(gate.in_flight(), 0);
     }
@@ -552,11 +554,11 @@ mod tests {
         let answers: Vec<_> = std::iter::from_fn(|| ask(0, checkpoint()).ok()).collect();
         let back = ask(0, checkpoint()).expect_err("all places are taken");
         assert_eq!(in_flight(&router), LANE_CONTROL);
-        assert!(!router.has_place(ShardId(0)) && router.has_place(ShardId(1)));
+        assert!(!router.has_slot(ShardId(0)) && router.has_slot(ShardId(1)));
         let of_first = ReplyTo { core: 0, correlation: answers[0].correlation() };
-        check_is_woken(router.place(ShardId(0)), || {
+        check_is_woken(router.slot(ShardId(0)), || {
             router.reply(of_first, ShardReply::CheckpointAsked(1));
         });
-        assert!(router.without_place.is_empty() && ask(0, back).is_ok());
+        assert!(router.without_slot.is_empty() && ask(0, back).is_ok());
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// One sample more than was told of the series that was begun last.
+    /// One sample more than was said of the series that was begun last.
     #[inline]
     pub(crate) fn another_sample(&mut self, sample: Sample) {
         if let Some(part) = &mut self.parts[self.current] {

@@ -24,7 +24,7 @@ impl RoutingTable {
     }
 
     /// What the shards' logs say together, in the shards' order: of those that speak of a cell the one
-    /// with the highest epoch has it, the others lie as dealt out.
+    /// with the highest epoch has it, the others are where they were dealt out.
     pub fn of_claims(claims: &[Claims]) -> Self {
         let mut table = Self::even(claims.len());
         let mut highest = [Epoch::FIRST; CELL_COUNT];
@@ -114,7 +114,7 @@ mod tests {
         check_owner([None, Some(4), Some(6)], [Some(4), None, None], (2, 6));
         // It came back, or it stayed after all.
         check_owner([Some(7), Some(4), Some(6)], [Some(4), None, None], (0, 7));
-        // The last target was told to forget it before its source's claim was on disk.
+        // The last target was asked to forget it before its source's claim was on disk.
         check_owner([None, Some(4), None], [None, Some(5), None], (0, 5));
     }
 

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, ExitStatus};
 
 use crate::http::{Answer, Kept};
-use crate::{PATIENCE, Process, Scratch, eventually, eventually_found};
+use crate::{Process, Scratch, TEST_TIMEOUT, eventually, eventually_found};
 
 /// A running command; dropping it kills it.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Binary {
     /// Where it accepts none in time.
     pub fn connect(&self) -> TcpStream {
         let stream = eventually_found(|| TcpStream::connect(self.address));
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout that isn't zero");
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a timeout that isn't zero");
         stream
     }
 
@@ -95,7 +95,7 @@ impl Binary {
         self.process.ended()
     }
 
-    /// Waits until it has ended, and tells how.
+    /// Waits until it has ended, and returns how.
     ///
     /// # Panics
     ///

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 
 use crate::http::{Answer, send, try_read_answer};
-use crate::{Directory, PATIENCE, Process, Waiting};
+use crate::{Directory, Process, TEST_TIMEOUT, Waiting};
 
 /// A data directory, and beside it what the node says.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Home {
         self.place.path().join("told")
     }
 
-    /// The command on this directory, what it tells going to a file.
+    /// The command on this directory, its output going to a file.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().args(["--listen", "127.0.0.1:0", "--no-self-scrape"]);
@@ -88,7 +88,7 @@ impl Home {
         node
     }
 
-    /// Runs a node that is to end by itself: its exit code, and all that it told.
+    /// Runs a node that is to end by itself: its exit code, and all that it logged.
     pub fn run(&self, arguments: &[&str]) -> (i32, String) {
         // A file of its own: another node may be running.
         let told = self.place.path().join("told-by-another");
@@ -113,7 +113,7 @@ impl Home {
 pub struct NodeProcess(Process);
 
 impl NodeProcess {
-    /// What it told so far.
+    /// What it logged so far.
     pub fn told(&self) -> String {
         self.0.told()
     }
@@ -170,7 +170,7 @@ impl NodeProcess {
         assert_eq!(self.wait().code(), Some(0), "{}", self.told());
     }
 
-    /// The same: all that it told.
+    /// The same: all that it logged.
     pub fn stop_told(mut self) -> String {
         self.tell_to_end();
         assert_eq!(self.wait().code(), Some(0), "{}", self.told());
@@ -181,7 +181,7 @@ impl NodeProcess {
         self.0.signal(15);
     }
 
-    /// Waits until it has ended by itself, or takes writes and ends when it is told to.
+    /// Waits until it has ended by itself, or takes writes and ends when it is asked to.
     pub fn see_it_end(mut self) {
         let waiting = Waiting::begin();
         while self.0.ended().is_none() {
@@ -235,8 +235,8 @@ fn ask(
 pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TEST_TIMEOUT))?;
+    stream.set_write_timeout(Some(TEST_TIMEOUT))?;
     Ok(stream)
 }
 

@@ -93,7 +93,7 @@ pub fn read_answer(stream: &mut impl BufRead) -> Answer {
     try_read_answer(stream).expect("an answer has a head")
 }
 
-/// Reads an answer of a node that may end before it has told its head.
+/// Reads an answer of a node that may end before it has sent its head.
 ///
 /// # Errors
 ///

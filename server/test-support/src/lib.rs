@@ -5,7 +5,7 @@
 //! ([`waking`]), files as Prometheus writes them
 //! ([`prometheus`]); and whether the tests are there that a document names ([`named_tests`]).
 //!
-//! Knows nothing of what is asked of a node, and nothing of the crates that it tests: a command's path is told by the
+//! Knows nothing of what is asked of a node, and nothing of the crates that it tests: a command's path is given by the
 //! tests of the package that builds it (`CARGO_BIN_EXE_…`).
 #![forbid(unsafe_code)]
 
@@ -31,4 +31,4 @@ pub use directory::Directory;
 pub use mount::Mount;
 pub use process::Process;
 pub use scratch::{Scratch, free_port};
-pub use waiting::{PATIENCE, Waiting, eventually, eventually_found};
+pub use waiting::{TEST_TIMEOUT, Waiting, eventually, eventually_found};

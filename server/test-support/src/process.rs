@@ -72,7 +72,7 @@ impl Process {
         })
     }
 
-    /// A number of bytes that the kernel tells of it: `VmRSS:`, `VmHWM:`.
+    /// A number of bytes that the kernel reports of it: `VmRSS:`, `VmHWM:`.
     ///
     /// # Panics
     ///
@@ -100,7 +100,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// Where the system doesn't tell.
+    /// Where the system doesn't say.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child of this process")
     }

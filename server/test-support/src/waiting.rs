@@ -7,16 +7,16 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often it is looked.
+/// How often it looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until it is so.
 ///
 /// # Panics
 ///
-/// Where it isn't within [`PATIENCE`], with `what` is missing.
+/// Where it isn't within [`TEST_TIMEOUT`], with `what` is missing.
 #[track_caller]
 pub fn eventually(what: impl Display, mut is_so: impl FnMut() -> bool) {
     let waiting = Waiting::begin();
@@ -29,7 +29,7 @@ pub fn eventually(what: impl Display, mut is_so: impl FnMut() -> bool) {
 ///
 /// # Panics
 ///
-/// Where none does within [`PATIENCE`], with what the last one has told.
+/// Where none does within [`TEST_TIMEOUT`], with what the last one said.
 #[track_caller]
 pub fn eventually_found<T, E: Display>(mut look: impl FnMut() -> Result<T, E>) -> T {
     let waiting = Waiting::begin();
@@ -55,7 +55,7 @@ impl Waiting {
     ///
     /// # Panics
     ///
-    /// After [`PATIENCE`], with `what` is missing.
+    /// After [`TEST_TIMEOUT`], with `what` is missing.
     #[track_caller]
     pub fn again<T: Display>(&self, what: impl FnOnce() -> T) {
         self.check(what);
@@ -66,11 +66,11 @@ impl Waiting {
     ///
     /// # Panics
     ///
-    /// After [`PATIENCE`], with `what` is missing.
+    /// After [`TEST_TIMEOUT`], with `what` is missing.
     #[track_caller]
     pub fn check<T: Display>(&self, what: impl FnOnce() -> T) {
         let waited = self.0.elapsed();
-        assert!(waited < PATIENCE, "after {waited:.0?}: {}", what());
+        assert!(waited < TEST_TIMEOUT, "after {waited:.0?}: {}", what());
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "nothing came")]
     fn what_never_becomes_so_fails_with_its_words() {
-        let long_ago = Instant::now().checked_sub(PATIENCE).expect("the machine has run for so long");
+        let long_ago = Instant::now().checked_sub(TEST_TIMEOUT).expect("the machine has run for so long");
         Waiting(long_ago).again(|| "nothing came");
     }
 }

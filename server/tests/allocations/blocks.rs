@@ -1,6 +1,6 @@
 //! What a writer of blocks has at a time, whatever it writes.
 
-use silverback_block::{Block, BlockWriter, Contents, CutChunk, Ulid, WriteError, WriterMemory};
+use silverback_block::{Block, BlockWriteError, BlockWriter, Contents, CutChunk, Ulid, WriterMemory};
 use silverback_model::gorilla::FloatEncoding;
 use silverback_test_support::Scratch;
 
@@ -27,7 +27,7 @@ fn check(memory: WriterMemory, series: usize) {
             let labels = [("__name__", "up"), ("kind", "pod"), ("name", &*pod), ("node", &*node)];
             writer
                 .add_series(labels.into_iter(), |out| out.put(chunk))
-                .map_err(|fault: WriteError| fault)
+                .map_err(|fault: BlockWriteError| fault)
                 .unwrap();
         }
         writer.finish(&|_| true).unwrap().unwrap();

@@ -9,7 +9,7 @@ use silverback_test_support::eventually;
 const LARGE: usize = 6;
 const SAMPLES: usize = 15_000;
 
-/// Samples of two series by turns, in no order: nothing is dearer to take in.
+/// Samples of two series in turn, in no order: nothing is more expensive to ingest.
 fn shuffled(name: &str, from_ms: i64) -> Vec<Series> {
     let sample = |i: usize| (from_ms + (i * 6_211 % SAMPLES) as i64 * 200, 1f64.to_bits());
     let labels =
@@ -52,7 +52,7 @@ fn a_small_request_waits_for_no_large_one_s_end() {
         }
         small
     });
-    assert!(small > 4, "{small} small ones while {LARGE} large ones were taken in");
+    assert!(small > 4, "{small} small ones while {LARGE} large ones were accepted");
     let stored = metric(&node, "silverback_samples_total");
     assert!(stored >= (LARGE * SAMPLES) as f64 + small as f64, "{stored}");
 }

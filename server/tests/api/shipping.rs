@@ -1,5 +1,5 @@
 //! A node that ships its blocks: to a directory, across a restart; to a bucket that never answers, or answers whatever it
-//! is asked; at its end; and what it says of configurations that don't hold.
+//! is asked; at its end; and what it says of configurations that aren't valid.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use silverback_block::verify;
 use silverback_shipper::Shipper;
 use silverback_test_support::home::{Home, NodeProcess};
-use silverback_test_support::{PATIENCE, Waiting};
+use silverback_test_support::{TEST_TIMEOUT, Waiting};
 
 const LABELS: [&str; 2] = ["--external-labels", "cluster=eu-1"];
 
@@ -173,7 +173,7 @@ fn a_bucket_that_never_answers_delays_neither_writes_nor_a_stop() {
     assert!(!node.told().contains(secret), "{}", node.told());
     let began = std::time::Instant::now();
     node.stop();
-    assert!(began.elapsed() < PATIENCE / 2);
+    assert!(began.elapsed() < TEST_TIMEOUT / 2);
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_bucket_that_can_t_be_had_in_time_delays_an_end_no_longer_and_loses_nothing(
     assert_eq!(node.post("/api/v1/import/prometheus", &[], b"up 7\n").status, 204);
     let began = std::time::Instant::now();
     let told = node.stop_told();
-    assert!(began.elapsed() < PATIENCE / 2);
+    assert!(began.elapsed() < TEST_TIMEOUT / 2);
     assert!(
         told.contains("before all blocks were uploaded: nothing is lost") && told.contains("left=1"),
         "{told}"

@@ -170,7 +170,7 @@ fn expressions_over_the_border_have_the_values_of_one_memory() {
     assert_eq!(
         metric(node, "silverback_block_reads_total"),
         reads,
-        "nothing is read of blocks where memory has all"
+        "nothing is read from blocks where memory has all"
     );
 }
 

@@ -170,7 +170,7 @@ fn rot_in_the_last_group_can_t_be_told_once_what_a_clean_stop_left_is_gone_too()
     let at = written.group_at(GROUPS);
     written.overwrite(at + 30, b"damage");
     let place = format!("{SEGMENT} at byte {at}: group {GROUPS} isn't whole. A crash cut its write short");
-    let words = [&*place, "or it was damaged later", "can't be told", "`closed`", "and this is damage"];
+    let words = [&*place, "or it was damaged later", "can't be known", "`closed`", "and this is damage"];
     let (code, told, _) = written.home.look_at_logs(&["verify"]);
     assert_eq!(code, 0, "{told}");
     check_holds(&told, &[&words[..], &["torn or damaged: ", "may be torn or damaged\n"]].concat());
@@ -184,7 +184,7 @@ fn remove_files(dir: &Path) {
     names(dir, "").into_iter().for_each(|name| fs::remove_file(dir.join(name)).unwrap());
 }
 
-/// A log of which nothing is left is told with these words by everybody; a salvaging start goes on empty.
+/// A log of which nothing is left is reported with these words everywhere; a salvaging start goes on empty.
 fn check_gone(written: &mut WrittenLog, parts: &[&str]) {
     let before = names(&written.home.data_dir().join("wal"), "");
     for _ in 0..2 {
@@ -238,7 +238,7 @@ fn logs_that_are_gone_with_their_directory_are_damage() {
     fs::remove_dir_all(written.home.data_dir().join("wal")).unwrap();
     let (code, told) = written.home.run(&ARGUMENTS);
     assert_eq!(code, 1, "{told}");
-    check_holds(&told, &[&gone, "to begin afresh, empty the whole data directory"]);
+    check_holds(&told, &[&gone, "to start afresh, empty the whole data directory"]);
     assert!(!written.home.data_dir().join("wal").exists(), "a start that fails changes nothing");
     remove_files(&written.home.data_dir());
     let mut node = written.start_with("--wal-recovery=strict");

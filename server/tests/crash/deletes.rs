@@ -1,4 +1,4 @@
-//! Kill -9 after deletions: what was answered 204 stays gone, and nothing else goes; with the log alone, behind a
+//! Kill -9 after deletions: what was answered 204 stays gone, and nothing else goes; with the log alone, after a
 //! checkpoint, and dealt out to another number of shards.
 
 use silverback_node_test_support::written::{

@@ -20,7 +20,7 @@ fn fill(home: &Home) -> PathBuf {
     path
 }
 
-/// Writes until the node says no. Tells the numbers that it took and its words.
+/// Writes until the node says no. Returns the numbers that it took and its words.
 fn write_until_refused(counted: &mut Counted, node: &mut NodeProcess) -> (u16, String) {
     let waiting = Waiting::begin();
     loop {
@@ -58,7 +58,7 @@ fn a_full_disk_refuses_writes_and_nothing_else_until_there_is_room() {
     assert!(acknowledged.len() >= 10, "reads go on");
     let ready = node.get("/-/ready");
     assert_eq!(ready.status, 503);
-    let expected = "1 of 1 write-ahead logs take nothing in: the disk of the write-ahead log is full";
+    let expected = "1 of 1 write-ahead logs accept nothing: the disk of the write-ahead log is full";
     assert!(ready.text().contains(expected), "{}", ready.text());
     assert_eq!(node.get("/-/healthy").status, 200);
     assert_eq!(node.get("/-/replayed").status, 200);

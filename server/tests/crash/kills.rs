@@ -72,7 +72,7 @@ impl Trial {
         node
     }
 
-    /// Another number of shards: the logs are written anew at the next start.
+    /// Another number of shards: the logs are rewritten at the next start.
     pub fn change_shards(&mut self) {
         self.shards = 1 + (self.shards + self.random.below(2)) % 3;
     }

@@ -1,5 +1,5 @@
 //! Kill -9 after native histograms that came late: they are there afterwards, by the log, by a checkpoint with the log
-//! behind it, and on another number of shards.
+//! after it, and on another number of shards.
 
 use prost::Message;
 use silverback::api::ingest::remote_write::Version;

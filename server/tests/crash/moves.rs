@@ -15,7 +15,7 @@ const RESTARTS: usize = 25;
 /// The number of shards is another one after so many restarts.
 const SHARDS_CHANGE: usize = 6;
 
-/// Moves random cells to random shards until the node is gone. Tells how many it moved.
+/// Moves random cells to random shards until the node is gone. Returns how many it moved.
 fn move_cells(address: SocketAddr, shards: u64, mut random: Random) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -60,12 +60,12 @@ fn what_a_clean_stop_left_and_the_identity_are_checked_too() {
     check_verify(&written, 1, &["damage: what the last clean stop left (closed) can't be read", "1 damage"]);
     flip(&closed);
     flip(&data_dir.join("node.copy"));
-    check_verify(&written, 0, &["mended when a node starts: node.copy: ", "no damage"]);
+    check_verify(&written, 0, &["repaired when a node starts: node.copy: ", "no damage"]);
     fs::remove_file(data_dir.join("node.copy")).unwrap();
-    check_verify(&written, 0, &["mended when a node starts: node.copy is missing", "no damage"]);
+    check_verify(&written, 0, &["repaired when a node starts: node.copy is missing", "no damage"]);
     written.home.start_ready(&ARGUMENTS).stop();
     let (code, told, _) = written.home.look_at_logs(&["verify"]);
-    assert!(code == 0 && !told.contains("mended"), "{told}");
+    assert!(code == 0 && !told.contains("repaired"), "{told}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_torn_tail_is_told_with_what_it_may_be() {
     let expect = [
         "torn or damaged: ",
         &torn,
-        "can't be told",
+        "can't be known",
         "99 groups up to 99",
         "\nno damage but what may be torn or damaged\n",
     ];
@@ -147,7 +147,7 @@ fn a_running_node_s_logs_are_left_alone_and_a_strange_directory_too() {
     for command in ["inspect", "verify"] {
         let (code, told, complaint) = home.look_at_logs(&[command]);
         assert_eq!((code, told.as_str()), (1, ""));
-        check_holds(&complaint, &["is no data directory: no node has ever run on it"]);
+        check_holds(&complaint, &["isn't a data directory: no node has ever run on it"]);
         assert_eq!(names(&home.data_dir(), ""), [""; 0]);
     }
     let _node = home.start_ready(&ARGUMENTS);

@@ -54,7 +54,7 @@ impl WrittenLog {
         group as u64 * self.block_bytes
     }
 
-    /// Writes over what stands there.
+    /// Writes over what is there.
     pub fn overwrite(&self, at: u64, bytes: &[u8]) {
         OpenOptions::new().write(true).open(&self.segment).unwrap().write_all_at(bytes, at).unwrap();
     }

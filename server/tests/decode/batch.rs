@@ -2,8 +2,8 @@
 //! don't. The fuzz target uses it, too.
 
 use prost::Message;
-use silverback::api::grpc::ingest::{BatchFault, Columns};
-use silverback::api::ingest::remote_write::wire::Reader;
+use silverback::api::grpc::ingest::{BatchError, Columns};
+use silverback::api::ingest::remote_write::wire::WireReader;
 use silverback_proto::v1;
 
 const SAMPLES_MAX: usize = 1000;
@@ -13,11 +13,11 @@ type Bits = (u32, i64, u64);
 /// What a batch has: floats, and native histograms by their refs.
 type Rows = (Vec<Bits>, Vec<(u32, Vec<u8>)>);
 
-/// Panics where the two disagree. Tells whether the batch is taken.
+/// Panics where the two disagree. Returns whether the batch is taken.
 pub fn check(bytes: &[u8]) -> bool {
     let expected = v1::Batch::decode(bytes);
     let (mut floats, mut histograms) = Rows::default();
-    let outcome = Columns::read(Reader::new(bytes, 0)).and_then(|columns| {
+    let outcome = Columns::read(WireReader::new(bytes, 0)).and_then(|columns| {
         columns.for_each(SAMPLES_MAX, |stream_ref, sample| {
             floats.push((stream_ref, sample.timestamp_ms, sample.value.to_bits()));
             Ok(())
@@ -31,8 +31,8 @@ pub fn check(bytes: &[u8]) -> bool {
     match (outcome, expected) {
         (Ok(()), Ok(batch)) => assert_eq!(Some((floats, histograms)), rows_of(&batch)),
         (Ok(()), Err(error)) => panic!("prost refuses it: {error}"),
-        (Err(BatchFault::UndefinedRef { .. }), _) => panic!("refs are not looked at here"),
-        (Err(BatchFault::Malformed(_)), _) => {}
+        (Err(BatchError::UndefinedRef { .. }), _) => panic!("refs are not looked at here"),
+        (Err(BatchError::Malformed(_)), _) => {}
         (Err(fault), Ok(batch)) => assert_eq!(rows_of(&batch), None, "{fault}"),
         // A column that ends within a number is of no length that could be told.
         (Err(_), Err(_)) => {}
@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) -> bool {
     is_taken
 }
 
-/// `None`: it is no batch by our rules.
+/// `None`: it isn't a batch by our rules.
 fn rows_of(batch: &v1::Batch) -> Option<Rows> {
     let (samples, histograms) = (batch.values.len(), batch.histograms.len());
     let timed = [0, samples].contains(&batch.timestamp_deltas_ms.len());

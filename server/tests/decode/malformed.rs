@@ -1,13 +1,13 @@
 //! Bodies that aren't requests: refused with place and cause, never with a panic, and never after
 //! memory was taken that they only claim to need.
 
-use silverback::api::ingest::remote_write::{Decoder, MalformedCause, Version};
+use silverback::api::ingest::remote_write::{Decoder, MalformedErrorKind, Version};
 use silverback_model::SeriesIdHasher;
 use silverback_test_support::wire::*;
 
 use crate::sink::{decode, decode_with};
 
-fn check(version: Version, body: &[u8], offset: usize, cause: MalformedCause) {
+fn check(version: Version, body: &[u8], offset: usize, cause: MalformedErrorKind) {
     let error = decode(version, body).expect_err("malformed");
     assert_eq!((error.offset, error.cause), (offset, cause), "{error}");
     let words = error.to_string();
@@ -15,7 +15,7 @@ fn check(version: Version, body: &[u8], offset: usize, cause: MalformedCause) {
 }
 
 /// In the body itself, in a series and in a sample of both versions.
-fn check_everywhere(bad: &[u8], cause: MalformedCause) {
+fn check_everywhere(bad: &[u8], cause: MalformedErrorKind) {
     for (version, series) in [(Version::V1, 1), (Version::V2, 5)] {
         check(version, bad, 0, cause);
         check(version, &field(series, bad), 2, cause);
@@ -26,24 +26,24 @@ fn check_everywhere(bad: &[u8], cause: MalformedCause) {
 
 #[test]
 fn broken_tags_are_refused() {
-    check_everywhere(&[0x00], MalformedCause::FieldNumber);
-    check_everywhere(&[0x02, 0x00], MalformedCause::FieldNumber);
-    check_everywhere(&varint(1 << 32 | 1 << 3), MalformedCause::FieldNumber);
-    check_everywhere(&[0x80], MalformedCause::Truncated);
-    check_everywhere(&[0x66, 0], MalformedCause::UnknownWireType);
-    check_everywhere(&[0x67, 0], MalformedCause::UnknownWireType);
-    check_everywhere(&[0xff; 11], MalformedCause::VarintTooLong);
+    check_everywhere(&[0x00], MalformedErrorKind::FieldNumber);
+    check_everywhere(&[0x02, 0x00], MalformedErrorKind::FieldNumber);
+    check_everywhere(&varint(1 << 32 | 1 << 3), MalformedErrorKind::FieldNumber);
+    check_everywhere(&[0x80], MalformedErrorKind::Truncated);
+    check_everywhere(&[0x66, 0], MalformedErrorKind::UnknownWireType);
+    check_everywhere(&[0x67, 0], MalformedErrorKind::UnknownWireType);
+    check_everywhere(&[0xff; 11], MalformedErrorKind::VarintTooLong);
     check_everywhere(
         &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
-        MalformedCause::VarintTooLong,
+        MalformedErrorKind::VarintTooLong,
     );
 }
 
 #[test]
 fn groups_are_refused_however_deep() {
-    check_everywhere(&[0x63; 100], MalformedCause::Group);
-    check_everywhere(&[0x64], MalformedCause::Group);
-    check(Version::V1, &vec![0x63; 1 << 20], 0, MalformedCause::Group);
+    check_everywhere(&[0x63; 100], MalformedErrorKind::Group);
+    check_everywhere(&[0x64], MalformedErrorKind::Group);
+    check(Version::V1, &vec![0x63; 1 << 20], 0, MalformedErrorKind::Group);
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn huge_lengths_are_refused() {
     for len in [2, 1 << 31, u64::from(u32::MAX), 1 << 62, u64::MAX] {
         let unknown = [vec![0x62], varint(len), vec![0]].concat();
         for (version, series) in [(Version::V1, 1_u64), (Version::V2, 5)] {
-            check(version, &unknown, 1, MalformedCause::Truncated);
+            check(version, &unknown, 1, MalformedErrorKind::Truncated);
             let tag = (series << 3 | 2) as u8;
-            check(version, &[vec![tag], varint(len), vec![0]].concat(), 1, MalformedCause::Truncated);
+            check(version, &[vec![tag], varint(len), vec![0]].concat(), 1, MalformedErrorKind::Truncated);
             for inner in [0x0a, 0x12, 0x1a, 0x22] {
                 let inner = [vec![inner], varint(len), vec![0]].concat();
                 let error = decode(version, &field(series, &inner)).unwrap_err();
-                assert_eq!(error.cause, MalformedCause::Truncated);
+                assert_eq!(error.cause, MalformedErrorKind::Truncated);
             }
         }
     }
@@ -77,7 +77,7 @@ fn huge_lengths_are_refused() {
 
 #[test]
 fn fields_of_the_protocol_with_another_wire_type_are_refused() {
-    let cause = MalformedCause::WrongWireType;
+    let cause = MalformedErrorKind::WrongWireType;
     for number in [1, 3] {
         check(Version::V1, &[number << 3, 1], 1, cause);
     }
@@ -100,8 +100,8 @@ fn fields_of_the_protocol_with_another_wire_type_are_refused() {
 
 #[test]
 fn a_broken_reference_is_refused() {
-    check(Version::V2, &field(5, &field(1, &[0x01, 0x80])), 5, MalformedCause::Truncated);
-    check(Version::V2, &field(5, &field(1, &[0xff; 12])), 4, MalformedCause::VarintTooLong);
+    check(Version::V2, &field(5, &field(1, &[0x01, 0x80])), 5, MalformedErrorKind::Truncated);
+    check(Version::V2, &field(5, &field(1, &[0xff; 12])), 4, MalformedErrorKind::VarintTooLong);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn label_sets_that_grow_beyond_all_bounds_are_refused() {
         if sets < SERIES {
             assert_eq!(result.unwrap().0.len(), SERIES as usize, "fifty sets, known again");
         } else {
-            assert_eq!(result.unwrap_err().cause, MalformedCause::LabelsTooLarge);
+            assert_eq!(result.unwrap_err().cause, MalformedErrorKind::LabelsTooLarge);
         }
     }
 }
@@ -135,7 +135,7 @@ fn label_sets_that_grow_beyond_all_bounds_are_refused() {
 #[test]
 fn more_symbols_than_allowed_are_refused() {
     let body = [0x22, 0].repeat(silverback_model::limits::SYMBOLS_MAX + 1);
-    check(Version::V2, &body, body.len(), MalformedCause::TooManySymbols);
+    check(Version::V2, &body, body.len(), MalformedErrorKind::TooManySymbols);
     assert!(decode(Version::V2, &body[2..]).is_ok());
 }
 
@@ -195,5 +195,5 @@ fn more_samples_than_a_request_may_have_are_refused() {
     let (_series, tally) = decode(Version::V1, &series(MAX)).unwrap();
     assert_eq!(tally.samples as usize, MAX);
     let error = decode(Version::V1, &[series(MAX), series(1)].concat()).unwrap_err();
-    assert_eq!(error.cause, MalformedCause::TooManySamples);
+    assert_eq!(error.cause, MalformedErrorKind::TooManySamples);
 }

@@ -1,8 +1,8 @@
-//! What a request must come to, told from prost's reading of it by the plainest code.
+//! What a request must come to, by the plainest code from prost's reading of it.
 
 use std::collections::BTreeMap;
 
-use silverback::api::ingest::remote_write::Tally;
+use silverback::api::ingest::remote_write::RequestTally;
 use silverback_model::{
     RefusedCounts, RefusedReason, Sample,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
@@ -32,7 +32,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// What the decoder made of it, to compare.
-    pub fn of_decoder(series: Vec<Series>, tally: &Tally) -> Self {
+    pub fn of_decoder(series: Vec<Series>, tally: &RequestTally) -> Self {
         Self {
             series,
             histograms: tally.histograms,

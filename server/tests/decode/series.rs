@@ -2,7 +2,7 @@
 
 use silverback::api::ingest::remote_write::{Decoder, Version};
 use silverback_model::{
-    MetadataRefused, RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher,
+    MetadataRejected, RefusedReason, STALE_NAN_BITS, Sample, SeriesIdHasher,
     limits::{LABEL_NAME_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX},
 };
 use silverback_test_support::wire::*;
@@ -262,5 +262,5 @@ fn metadata_that_cant_be_kept_is_counted_for_every_series_that_has_it() {
     let body = [&*symbols(&SYMBOLS), &*series.repeat(3)].concat();
     let (kept, tally) = decode(Version::V2, &body).unwrap();
     assert_eq!((kept.len(), tally.metadata), (3, 3));
-    assert_eq!(tally.metadata_refused.get(MetadataRefused::Malformed), 3);
+    assert_eq!(tally.metadata_refused.get(MetadataRejected::Malformed), 3);
 }

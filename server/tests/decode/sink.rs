@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use silverback::api::ingest::remote_write::{
-    Decoder, Decoding, MalformedBody, SeriesSink, Slice, Tally, Version,
+    DecodeProgress, Decoder, Decoding, MalformedError, RequestTally, SeriesSink, Version,
 };
 use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
 use silverback_storage::message::{LabelSpan, WriteBody};
@@ -35,12 +35,12 @@ impl SeriesSink for CollectedStarts {
 }
 
 /// Decodes `bytes` for the start timestamps of its samples, when its label sets are new and when they are known.
-pub fn decode_starts(version: Version, bytes: &[u8]) -> Result<Vec<Vec<i64>>, MalformedBody> {
+pub fn decode_starts(version: Version, bytes: &[u8]) -> Result<Vec<Vec<i64>>, MalformedError> {
     let (mut decoder, hasher) = (Decoder::default(), fresh_tenant());
     let mut decoded = || {
         let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
         let (mut sink, mut decoding) = (CollectedStarts::default(), Decoding::start(version));
-        while decoder.decode(&mut body, &mut decoding, &hasher, 3, &mut sink)? == Slice::More {}
+        while decoder.decode(&mut body, &mut decoding, &hasher, 3, &mut sink)? == DecodeProgress::More {}
         Ok(sink.0)
     };
     let first = decoded();
@@ -66,7 +66,7 @@ pub fn decode_with(
     version: Version,
     bytes: &[u8],
     series_max: usize,
-) -> Result<(Vec<Series>, Tally), MalformedBody> {
+) -> Result<(Vec<Series>, RequestTally), MalformedError> {
     decode_started(decoder, hasher, Decoding::start(version), bytes, series_max)
 }
 
@@ -77,14 +77,14 @@ pub fn decode_started(
     mut decoding: Decoding,
     bytes: &[u8],
     series_max: usize,
-) -> Result<(Vec<Series>, Tally), MalformedBody> {
+) -> Result<(Vec<Series>, RequestTally), MalformedError> {
     let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
-    // What is passed on is told, and not what is known.
+    // What is passed on is noted, and not what is known.
     decoder.forget_metadata();
     let mut sink = Collected::default();
     let slices_max = 4 + bytes.len();
     for _slice in 0..slices_max {
-        if decoder.decode(&mut body, &mut decoding, hasher, series_max, &mut sink)? == Slice::Done {
+        if decoder.decode(&mut body, &mut decoding, hasher, series_max, &mut sink)? == DecodeProgress::Done {
             return Ok((collect(&body, hasher, sink, &decoding.tally), decoding.tally));
         }
     }
@@ -107,7 +107,7 @@ fn fresh_tenant() -> SeriesIdHasher {
 }
 
 /// [`decode_with`] label sets that were not seen before, and then twice more.
-pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, Tally), MalformedBody> {
+pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, RequestTally), MalformedError> {
     let hasher = fresh_tenant();
     DECODER.with_borrow_mut(|decoder| {
         let first = decode_with(decoder, &hasher, version, bytes, usize::MAX / 8);
@@ -144,7 +144,7 @@ pub fn check_after_another_byte(version: Version, bytes: &[u8]) {
     check_after(version, bytes, &before);
 }
 
-fn collect(body: &WriteBody, hasher: &SeriesIdHasher, sink: Collected, tally: &Tally) -> Vec<Series> {
+fn collect(body: &WriteBody, hasher: &SeriesIdHasher, sink: Collected, tally: &RequestTally) -> Vec<Series> {
     assert_eq!(tally.series, sink.0.len() as u64);
     assert_eq!(tally.samples, sink.0.iter().map(|s| s.3.len() as u64).sum::<u64>());
     sink.0

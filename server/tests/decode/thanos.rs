@@ -1,8 +1,8 @@
-//! Requests of Thanos' routers: read as prost reads them, whatever fields they have and wherever these stand.
+//! Requests of Thanos' routers: read as prost reads them, whatever fields they have and wherever these are.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use prost::Message;
-use silverback::api::ingest::remote_write::Rejection;
+use silverback::api::ingest::remote_write::WriteRejected;
 use silverback_proto::thanos::{TimeSeriesTenantTuple, WriteRequest};
 use silverback_test_support::wire::{field, label, number, sample, series_v1};
 
@@ -37,10 +37,10 @@ fn check(bytes: &[u8], request: &WriteRequest, has_unknown: bool) {
             assert!(is_known, "{request:?}");
             assert_eq!(Outcome::of_decoder(series, &tally), expect);
         }
-        (Err(Rejection::OtherTenant { asked, own }), None) => {
+        (Err(WriteRejected::OtherTenant { asked, own }), None) => {
             assert_eq!((&*asked, &*own), ("other", OWN));
         }
-        (Err(Rejection::Malformed(error)), Some(_)) => {
+        (Err(WriteRejected::Malformed(error)), Some(_)) => {
             assert!(!is_known, "{error}: {request:?}");
         }
         (read, expect) => panic!("{read:?}, not {expect:?}"),

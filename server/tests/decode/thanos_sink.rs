@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use silverback::api::ingest::remote_write::{Decoder, Decoding, Rejection, SeriesIn, Survey, Tally};
+use silverback::api::ingest::remote_write::{
+    Decoder, Decoding, RequestTally, SeriesIn, Survey, WriteRejected,
+};
 use silverback_model::SeriesIdHasher;
 
 use crate::sink::{Series, decode_started};
@@ -15,7 +17,7 @@ thread_local! {
     static DECODER: RefCell<Decoder> = RefCell::default();
 }
 
-fn survey(bytes: &[u8], fields_max: usize) -> Result<SeriesIn, Rejection> {
+fn survey(bytes: &[u8], fields_max: usize) -> Result<SeriesIn, WriteRejected> {
     let mut survey = Survey::new(bytes, OWN);
     for _look in 0..2 * bytes.len() + 2 {
         if let Some(series_in) = survey.look(fields_max)? {
@@ -26,7 +28,7 @@ fn survey(bytes: &[u8], fields_max: usize) -> Result<SeriesIn, Rejection> {
 }
 
 /// The series of a request, and what was counted.
-pub fn decode(bytes: &[u8]) -> Result<(Vec<Series>, Tally), Rejection> {
+pub fn decode(bytes: &[u8]) -> Result<(Vec<Series>, RequestTally), WriteRejected> {
     let series_in = survey(bytes, usize::MAX / 8);
     assert_eq!(series_in, survey(bytes, 1), "steps change nothing");
     let (series_in, hasher) = (series_in?, SeriesIdHasher::new(7, "tenant"));

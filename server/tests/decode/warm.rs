@@ -124,7 +124,7 @@ proptest! {
 fn labels_of_the_same_bytes_in_other_fields_are_others() {
     let [up, job] = [label(b"__name__", b"up"), label(b"job", b"a")];
     let whole = series_v1(&[job.clone(), up.clone(), samples(1)]);
-    // Cut elsewhere, behind the samples, twice, and without one.
+    // Cut elsewhere, after the samples, twice, and without one.
     for fields in [
         vec![job.clone(), samples(1), up.clone()],
         vec![samples(1), job.clone(), up.clone()],

@@ -50,7 +50,7 @@ fn every_path_refuses_whoever_has_no_right_to_it_and_no_other() {
     let scene = Scene::start(&users());
     for Declared { path, needs, .. } in paths(false) {
         let path = filled(&path);
-        // Not all paths take a POST; who is let in is told so then.
+        // Not all paths take a POST; whoever is let in hears so then.
         let status = |authorization: Option<&str>| scene.ask("POST", &path, authorization).status;
         assert_eq!(status(None), 401, "{path}");
         for wrong in wrong() {

@@ -11,7 +11,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use silverback_test_support::{PATIENCE, Scratch};
+use silverback_test_support::{Scratch, TEST_TIMEOUT};
 
 use crate::scene::write;
 
@@ -120,7 +120,7 @@ pub(crate) type Encrypted = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 /// Connects; the handshake is made with the first request.
 pub(crate) fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> Encrypted {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     BufReader::new(StreamOwned::new(ClientConnection::new(Arc::clone(config), name).unwrap(), stream))
 }

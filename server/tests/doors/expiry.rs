@@ -38,7 +38,7 @@ fn a_certificate_that_expires_is_taken_and_its_end_told_and_told_anew_with_the_n
     let authority = Authority::new();
     let scene = Scene::start_with(WEB, |dir, _| {
         let issued = authority.issue_holding("localhost", Holds::For(Duration::from_secs(600)));
-        // With the CA's own behind it.
+        // With the CA's own after it.
         write(dir, "server.crt", &format!("{}{}", issued.certificate, authority.pem()));
         write(dir, "server.key", &issued.key);
     });

@@ -96,7 +96,7 @@ impl Flood {
                 let mut held = VecDeque::new();
                 let mut next = Instant::now();
                 while !ends.load(Ordering::Relaxed) {
-                    // Who is refused tries again in its time.
+                    // A client that is refused tries again in its time.
                     if let Ok(Some(stream)) = flood_once(what, to, &config) {
                         held.push_back(stream);
                     }

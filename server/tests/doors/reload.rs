@@ -107,7 +107,7 @@ fn a_ca_that_is_replaced_shuts_the_others_out_with_their_tickets_and_connections
 #[test]
 fn a_hangup_reads_the_files_again_and_ends_nothing() {
     let dir = silverback_test_support::Scratch::new();
-    // Nobody is asked who he is, so that the node can be waited for.
+    // No credentials are asked for, so that the node can be waited for.
     write(&dir, "web.yml", "http_server_config:\n  headers: {X-Frame-Options: deny}\n");
     let web = dir.join("web.yml");
     let mut node = Binary::start(
@@ -212,7 +212,7 @@ fn certificates_that_change_under_load_fail_no_request() {
         let answer = try_read_answer(stream).unwrap();
         assert!(answer.status < 300, "{} {}", answer.status, answer.text());
     };
-    // Half of them keep their connections, half come anew for each request.
+    // Half of them keep their connections, half connect again for each request.
     let load = |keeps: bool| {
         let mut stream = connect(scene.node.address, &config);
         let mut asked = 0;

@@ -1,6 +1,6 @@
-//! A client of TLS 1.2 that wants to make its handshake anew on a connection that it has: it is told that there is no such
-//! thing, goes on, and loses its connection where it insists. rustls makes no such client: its keys are taken from it, and
-//! what comes after the handshake is sealed here.
+//! A client of TLS 1.2 that wants another handshake on a connection that it has: it gets the answer that there is no
+//! such thing, goes on, and loses its connection where it insists. rustls makes no such client: its keys are taken from
+//! it, and what comes after the handshake is sealed here.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use rustls::crypto::ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_S
 use rustls::crypto::{CryptoProvider, ring::default_provider};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ConnectionTrafficSecrets};
-use silverback_test_support::PATIENCE;
+use silverback_test_support::TEST_TIMEOUT;
 use silverback_test_support::http::request;
 
 use crate::certificates::{Authority, connect};
@@ -64,7 +64,7 @@ struct Renegotiating {
 impl Renegotiating {
     fn connect(stream: TcpStream, config: &Arc<ClientConfig>) -> Self {
         let mut stream = stream;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         let mut connection = client(config);
         while connection.is_handshaking() {
             connection.complete_io(&mut stream).unwrap();
@@ -137,7 +137,7 @@ fn a_client_that_wants_another_handshake_is_told_no_and_loses_its_connection_whe
     while insisting.receive().is_some() {
         told += 1;
     }
-    assert!(asked.elapsed() < PATIENCE / 2, "it is closed");
+    assert!(asked.elapsed() < TEST_TIMEOUT / 2, "it is closed");
     assert!(told <= 3, "no more than a word and an alert: {told}");
     assert_eq!(handshakes() - before, 2.0, "those that connections begin with, and no other");
 }

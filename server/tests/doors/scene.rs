@@ -94,7 +94,7 @@ pub(crate) fn get_on(
     read_answer(stream)
 }
 
-/// What a connection is told that sends this; empty where it is closed without a word.
+/// What a connection is answered that sends this; empty where it is closed silently.
 pub(crate) fn answer_to(node: &Node, bytes: &[u8]) -> Vec<u8> {
     let mut stream: TcpStream = node.connect();
     stream.write_all(bytes).unwrap();

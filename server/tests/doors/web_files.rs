@@ -1,5 +1,5 @@
 //! Web configuration files of many kinds, beside what Prometheus' exporter toolkit makes of each (`web_files/`): taken or
-//! refused as there, and whoever comes gets the same answer. Where the node differs, it is named here, and why stands in
+//! refused as there, and whoever comes gets the same answer. Where the node differs, it is named here, and why is in
 //! the document on who may do what.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use silverback::access;
 use silverback::config::Config;
 use silverback_node_test_support::Node;
 use silverback_test_support::http::{request, try_read_answer};
-use silverback_test_support::{PATIENCE, Scratch};
+use silverback_test_support::{Scratch, TEST_TIMEOUT};
 
 use crate::certificates::{Authority, Issued, connect};
 use crate::scene::{basic, write};
@@ -217,7 +217,7 @@ impl Client {
             Some(config) => self.status(connect(to, config)),
             None => {
                 let stream = TcpStream::connect(to).unwrap();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
                 self.status(BufReader::new(stream))
             }
         }

@@ -8,7 +8,7 @@ use silverback_model::{
     CellId, Epoch, Exemplar, LabelBlock, Labels, Metadata, MetricType, Sample, SeriesId, SeriesRef, ShardId,
 };
 use silverback_storage::wal::frame::{FrameKey, encode_header};
-use silverback_storage::wal::record::{Claim, ClaimKind, Group, Snapshot};
+use silverback_storage::wal::record::{CheckpointFrame, Claim, ClaimKind, Group};
 use silverback_storage::wal::segment::{CheckpointHeader, Made, SegmentHeader};
 use silverback_storage::wal::{Journal, Lsn};
 
@@ -100,7 +100,7 @@ fn said() -> Metadata<'static> {
 }
 
 fn snapshot() -> Vec<u8> {
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = CheckpointFrame::default();
     snapshot.created(SeriesRef(7), id(7), labels("sda").into_iter());
     let (sealed, open) = (chunk(0, 120), chunk(120, 3));
     let spans = [(sealed.min_timestamp_ms(), sealed.max_timestamp_ms(), sealed.bytes())];

@@ -17,7 +17,7 @@ pub enum ReadKind {
 }
 
 /// Reads every series whose name matches `names` in one kind. Of chunks only their presence is
-/// read: each stands as one sample, its number of samples.
+/// read: each is as one sample, its number of samples.
 pub fn read(kind: ReadKind, port: u16, names: &str, start_ms: u64, end_ms: u64) -> Result<Answer, String> {
     const REGEX: i32 = 2;
     let matcher = LabelMatcher { kind: REGEX, name: "__name__".to_owned(), value: names.to_owned() };

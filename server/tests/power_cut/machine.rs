@@ -26,7 +26,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// One with a new, empty file system on a disk of so many bytes (16 MiB at the least).
+    /// One with a new, empty file system on a disk of so many bytes (16 MiB at least).
     ///
     /// Panics, with the reason, where this user or this machine can't have one.
     pub fn new(disk_bytes: usize) -> Self {

@@ -46,7 +46,7 @@ impl VolatileDisk {
         self.flushes
     }
 
-    /// What stands at `offset`, as it was last written; less where the disk ends.
+    /// What is at `offset`, as it was last written; less where the disk ends.
     pub fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let end = offset.saturating_add(bytes).min(self.stable.len());
         let begin = offset.min(end);

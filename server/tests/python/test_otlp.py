@@ -16,7 +16,7 @@ RESOURCE = {"service.name": "shop", "service.namespace": "eu", "service.instance
 
 
 def provider_of(exporter):
-    """A provider that exports when it is told to, and never by itself."""
+    """A provider that exports on request, and never by itself."""
     reader = PeriodicExportingMetricReader(exporter, export_interval_millis=3_600_000)
     return MeterProvider([reader], resource=Resource(RESOURCE), shutdown_on_exit=False)
 

@@ -1,7 +1,7 @@
 //! Twenty clients in a closed loop on each reading endpoint in turn, beside paced writes of known series,
 //! on nodes with little memory: writes go on, in time, the node stays within its limit, and after the
-//! readers have hung up, most in the midst of their answers, memory is back. Writes are acknowledged from memory: what is measured are the cores,
-//! and not a disk that other processes use as well.
+//! readers have hung up, most in the middle of their answers, memory is back. Writes are acknowledged from memory: what
+//! is measured are the cores, and not a disk that other processes use as well.
 //!
 //! `READERS_STRICT=1` holds latencies to their ratio alone, on a machine that is quiet: the node then has a CPU for
 //! itself, and of its clients the writer comes first, so that the clients' own work isn't measured, which takes root.
@@ -81,7 +81,7 @@ fn remote_read(kind: i32) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap()
 }
 
-/// The connections of clients. At the end all hang up, in the midst of answers, but for the first, whose answer is to
+/// The connections of clients. At the end all hang up, in the middle of answers, but for the first, whose answer is to
 /// come.
 struct Clients<'a> {
     node: &'a Binary,

@@ -14,7 +14,7 @@ pub use silverback_test_support::now_ms;
 const KNOWN: usize = 400;
 const INTERVAL: Duration = Duration::from_millis(20);
 /// How long a disk may hang that other processes write to.
-const DISK_PATIENCE: Duration = Duration::from_secs(60);
+const DISK_TIMEOUT: Duration = Duration::from_secs(60);
 /// Series of one request while they are new.
 const LOT: usize = 5000;
 
@@ -48,7 +48,7 @@ fn write(connection: &mut Kept, body: &[u8]) -> bool {
             return !waited_for_disk;
         }
         waited_for_disk = status == 503 && text.contains("the disk");
-        assert!(waited_for_disk && began.elapsed() < DISK_PATIENCE, "{status}: {text}");
+        assert!(waited_for_disk && began.elapsed() < DISK_TIMEOUT, "{status}: {text}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

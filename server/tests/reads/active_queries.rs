@@ -78,7 +78,7 @@ fn a_query_that_runs_is_listed_and_cancelled_on_all_cores_and_leaves_nothing() {
                 (1.0, 10_000.0)
             );
             assert_eq!(number(&query, "timeoutSeconds"), 120.0);
-            // Each core has begun with its part, and what they read and hold is told together.
+            // Each core has begun with its part, and what they read and hold is reported together.
             let parts = shards - 1;
             let running = format!("silverback_reads_in_flight{{shard=\"{parts}\"}} 1\n");
             wait_for_metric(&node, &running);

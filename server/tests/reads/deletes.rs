@@ -92,7 +92,7 @@ fn a_range_goes_with_both_its_ends() {
     assert_eq!(samples_of(&node, "load"), 50);
     assert_eq!(metric(&node, "silverback_series_deleted_total"), 0.0);
     assert_eq!(metric(&node, "silverback_samples_deleted_total"), 25.0);
-    // The tail goes, and what was refused as out of order before is taken in.
+    // The tail goes, and what was refused as out of order before is accepted.
     let form = format!("match[]=up&start={from}");
     assert_eq!(node.post(PATH, &FORM, form.as_bytes()).status, 204);
     write(&node, &[series(&[("__name__", "up"), ("host", "h0")], start_ms + 2500, [1.0])]);
@@ -144,7 +144,7 @@ fn a_node_runs_one_deletion_at_a_time_and_says_so_to_others() {
     let (done, refused): (Vec<_>, Vec<_>) = answers.partition(|answer| answer.status == 204);
     assert!(!done.is_empty() && !refused.is_empty(), "{} were done, {} refused", done.len(), refused.len());
     for answer in &refused {
-        check_refused(answer, 429, "too_many_requests", "another deletion goes on");
+        check_refused(answer, 429, "too_many_requests", "another deletion is in progress");
         assert!(!answer.header("retry-after").is_empty());
     }
     assert_eq!(metric(&node, "silverback_samples_deleted_total"), MANY as f64);

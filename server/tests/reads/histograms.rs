@@ -141,7 +141,7 @@ fn both_versions_of_remote_write_are_read_back_in_samples_and_in_chunks() {
         write(&node, version, &written);
         check_same(&read_histograms(&node), &written);
         check_same(&read_chunks(&node), &written);
-        // A sender that sends it again is told the same.
+        // A sender that sends it again gets the same answer.
         write(&node, version, &written);
         check_same(&read_histograms(&node), &written);
     }
@@ -283,7 +283,7 @@ fn exponential_histograms_of_opentelemetry_are_stored_as_native_ones() {
     check_a_gauge_of_the_same_time_is_refused(&node, start);
 }
 
-/// Of two gauges the one whose name and time a histogram has is refused, and the sender told of one point.
+/// Of two gauges the one whose name and time a histogram has is refused, and the answer names one point.
 fn check_a_gauge_of_the_same_time_is_refused(node: &Node, start: i64) {
     let gauge = |name: &str| {
         let value = Some(number_data_point::Value::AsDouble(1.0));

@@ -9,7 +9,7 @@ use silverback_node_test_support::written::{series, start_ms, write};
 use silverback_test_support::http::{read_answer, request};
 use silverback_test_support::http2;
 
-/// Two metrics on three hosts, and a name that is no identifier.
+/// Two metrics on three hosts, and a name that isn't an identifier.
 fn with_hosts(shards: usize, start_ms: i64) -> Node {
     let node = Node::start(shards);
     let mut written = Vec::new();
@@ -75,7 +75,7 @@ fn a_query_may_have_raw_quotes_and_braces() {
     check(r#"match[]={"my.name"}"#, success(json!([{"__name__": "my.name", "härte": "x y"}])));
 }
 
-/// However it comes, and behind what came before it on its connection; what looks like it in a body is left alone.
+/// However it comes, and after what came before it on its connection; what looks like it in a body is left alone.
 #[test]
 fn raw_quotes_are_read_in_pieces_and_nowhere_else() {
     let node = with_hosts(1, start_ms());

@@ -21,7 +21,7 @@ fn lines(node: &NodeProcess) -> Vec<String> {
 fn a_slow_query_is_one_line_with_what_it_took_and_a_quick_one_is_none() {
     let (_home, mut node) = start("slow-queries", &["--log-queries-longer-than", "200ms", "--shards", "1"]);
     assert_eq!(node.get("/api/v1/query?query=1").status, 200);
-    // Of one line, whatever stands in the expression, which is cut.
+    // Of one line, whatever is in the expression, which is cut.
     let odd = format!("+%23%1B%5B2J%0A%23{}&start=", "x".repeat(2000));
     let path = slow_for("500ms").replace("&start=", &odd);
     assert_eq!(node.get(&path).status, 503);

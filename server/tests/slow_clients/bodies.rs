@@ -18,7 +18,7 @@ use silverback_runtime as runtime;
 use silverback_runtime::{Encryption, Executor, HttpLimits, HttpServer, Listener, WatchedBody};
 use silverback_test_support::http::{Kept, head, read_answer, request};
 use silverback_test_support::http2::{self, DATA, END_HEADERS, HEADERS, Http2, frame};
-use silverback_test_support::{PATIENCE, eventually_found};
+use silverback_test_support::{TEST_TIMEOUT, eventually_found};
 
 const CONNECTIONS: usize = 4;
 const PATH: &str = "/api/v1/import/prometheus";
@@ -145,7 +145,7 @@ fn serving(client: impl FnOnce(SocketAddr)) -> Counts {
 fn connect(address: SocketAddr) -> TcpStream {
     // The executor may not listen yet.
     let stream = eventually_found(|| TcpStream::connect(address));
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     stream
 }
 

@@ -1,6 +1,6 @@
-//! A closed loop over many connections: each has one request in flight, and who is answered first sends first again. One
-//! thread for each CPU, not for each connection: of a thousand threads on a CPU some would wait seconds for their turn
-//! on it, and that would look like the server's latency. A pace is not known here.
+//! A closed loop over many connections: each has one request in flight, and whoever is answered first sends first
+//! again. One thread for each CPU, not for each connection: of a thousand threads on a CPU some would wait seconds for
+//! their turn on it, and that would look like the server's latency. A pace is not known here.
 
 use std::io;
 use std::slice;
@@ -15,9 +15,9 @@ use super::send::retry_delay;
 use super::tally::Tally;
 use crate::connection::{Connection, Response};
 
-/// Answers that are taken in before it is looked which others have come.
+/// Answers that are processed before the next look at which others have come.
 const EVENTS_MAX: usize = 1024;
-/// How often it is looked for what is to be sent again, or has waited too long.
+/// The time between two looks for what is to be sent again, or has waited too long.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What all threads of a loop have in common.

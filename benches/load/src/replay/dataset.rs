@@ -22,7 +22,7 @@ pub struct Dataset {
     bytes: Vec<u8>,
 }
 
-/// One prepared request: where its body lies, and what is in it.
+/// One prepared request: where its body is, and what is in it.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared {
     offset: usize,

@@ -257,7 +257,7 @@ fn samples(requests: &[Prepared]) -> u64 {
     requests.iter().map(|request| u64::from(request.samples)).sum()
 }
 
-/// Waits for every worker; tells how far they are.
+/// Waits for every worker; reports how far they are.
 fn gather(
     name: &str,
     finished: &mpsc::Receiver<io::Result<Tally>>,
@@ -295,7 +295,7 @@ fn pace(start: Instant, rate: f64, total: u64, place: usize, count: usize, reque
 }
 
 /// How long a connection's thread is awake before a request is due: a sleep ends late by a CPU's waking
-/// up, and now and then by milliseconds, which is no server's latency. All of them together are awake for
+/// up, and now and then by milliseconds, which isn't a server's latency. All of them together are awake for
 /// a tenth of the time.
 fn awake_before_due(rate: f64, samples: u64, requests: usize) -> Duration {
     const LONGEST: Duration = Duration::from_millis(2);

@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Counts what became of a request, and tells whether it is to be sent again.
+    /// Counts what became of a request, and returns whether it is to be sent again.
     pub(super) fn answered(&mut self, samples: u32, answer: io::Result<Response>, acked: &AtomicU64) -> bool {
         match answer {
             Ok(answer) => {

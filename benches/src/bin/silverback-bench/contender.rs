@@ -26,13 +26,13 @@ pub struct ContenderArgs {
     /// Worker threads; as many as the process may use CPUs where it isn't given
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
-    /// Locks that the series lie behind, rounded up to a power of two
+    /// Locks that the series are behind, rounded up to a power of two
     #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = stripe_count)]
     stripes: usize,
     /// When a write is acknowledged: once it is on disk and synced (durable), or once it is in memory (memory)
     #[arg(long, value_name = "MODE", default_value = "durable", value_parser = ack_mode)]
     ack: AckMode,
-    /// Where its log lies
+    /// Where its log is
     #[arg(long, value_name = "DIRECTORY", default_value_os_t = Config::default().data_dir)]
     data_dir: PathBuf,
     /// Open connections
@@ -59,7 +59,7 @@ fn ack_mode(text: &str) -> Result<AckMode, String> {
     }
 }
 
-/// Serves until it is told to end.
+/// Serves until it gets a signal to end.
 pub fn run(arguments: ContenderArgs) -> Ended {
     runtime(&arguments)?.block_on(listen(arguments))?;
     Ok(ExitCode::SUCCESS)

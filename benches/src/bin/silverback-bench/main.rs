@@ -1,7 +1,7 @@
 //! `silverback-bench`: every program that measures, as one binary's subcommands.
 //!
-//! Knows which there are, and how one ends. What a program measures stands in its own module and in the
-//! library. One binary, because each would link all of the node and its peers' service anew.
+//! Knows which there are, and how one ends. What a program measures is in its own module and in the
+//! library. One binary, because each would link all of the node and its peers' service again.
 //!
 //! All run with the node's own allocator: the contender has to, to be compared with the node, and so has
 //! whatever runs the node's parts in its own process.

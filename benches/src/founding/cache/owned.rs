@@ -126,7 +126,7 @@ impl Core {
         self.waiting.borrow_mut()[place] = Some(answer);
         self.outboxes.borrow_mut()[owner].push((place, operation));
         if !self.has_outgoing.replace(true) {
-            // Behind all tasks that can run now: what they send goes with it.
+            // After all tasks that can run now: what they send goes with it.
             spawn(Rc::clone(&self).flush());
         }
         answered.await.expect("an owner answers").end();

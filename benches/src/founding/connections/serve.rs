@@ -20,11 +20,11 @@ use super::Side;
 use crate::contender::{Contender, Grpc, Stripes};
 use crate::rebalance::node::Node;
 
-/// Locks that the contenders' series lie behind, as `silverback-bench contender` has them.
+/// Locks that the contenders' series are behind, as `silverback-bench contender` has them.
 const STRIPES: usize = 64;
 const THREAD_STACK_BYTES: usize = 512 << 10;
 
-/// What a server's process is told.
+/// What a server's process is given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Serving {
     pub(super) side: Side,

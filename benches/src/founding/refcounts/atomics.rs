@@ -20,7 +20,7 @@ pub fn count(job: &Job) -> Result<Option<u64>, Box<dyn Error>> {
         .stdout(Stdio::piped())
         .spawn()?;
     let counted = watch::count(&mut process);
-    // It has been let go behind the second mark, or is of no use.
+    // It has been released after the second mark, or is of no use.
     let _ = process.kill();
     process.wait()?;
     Ok(counted?)
@@ -132,7 +132,7 @@ mod watch {
         {
             rest = after;
         }
-        // Of two registers it is no access to memory.
+        // Of two registers it isn't an access to memory.
         matches!(rest, [opcode, operands, ..] if EXCHANGES.contains(opcode) && operands >> 6 != 3)
     }
 

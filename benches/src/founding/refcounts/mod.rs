@@ -2,7 +2,7 @@
 //!
 //! The path is the node's own, from a compressed body to chunks and the log's next group: decompress,
 //! decode, split, append. Each core has a shard of its own; what is shared is one count, as a tenant's or
-//! a configuration's would be. Beside the time stands how many atomic read-modify-writes a processor
+//! a configuration's would be. Beside the time is how many atomic read-modify-writes a processor
 //! executes for each further sample and each further series.
 
 mod atomics;

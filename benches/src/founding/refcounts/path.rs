@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use silverback::api::ingest::remote_write::{Decoder, Decoding, SeriesSink, Slice, Version, snappy};
+use silverback::api::ingest::remote_write::{DecodeProgress, Decoder, Decoding, SeriesSink, Version, snappy};
 use silverback_model::limits::DECODED_BYTES_MAX;
 use silverback_model::{Sample, SeriesId, SeriesIdHasher, ShardId};
 use silverback_proto::prometheus::{self, Label, TimeSeries, WriteRequest};
@@ -117,7 +117,7 @@ impl Path {
         let bounds = TimeBounds { oldest_ms: 0, newest_ms: i64::MAX, late_window_ms: 0 };
         let Self { part: PartBuffer { series, samples, .. }, group, .. } = self;
         let outcome = self.shard.append(&self.body, series, samples, bounds, group);
-        // What was carried along is let go when the samples are stored.
+        // What was carried along is dropped when the samples are stored.
         self.held.clear();
         series.clear();
         samples.clear();
@@ -132,7 +132,7 @@ fn decode(decoder: &mut Decoder, hasher: &SeriesIdHasher, body: &mut WriteBody, 
     let mut decoding = Decoding::start(Version::V1);
     let mut step =
         || decoder.decode(body, &mut decoding, hasher, STEP_SERIES, &mut sink).expect("well formed");
-    while step() == Slice::More {}
+    while step() == DecodeProgress::More {}
 }
 
 /// Fills a part, as the node does.

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Done};
+use crate::error::{Context, Done};
 
 #[derive(Deserialize)]
 struct Answer<T> {
@@ -17,7 +17,7 @@ pub async fn get<T: DeserializeOwned>(path: &str, connection: &ConnectionArgs) -
     read(&connection.connect().await?.get(path).await?)
 }
 
-/// What an answer's body tells.
+/// What an answer's body says.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Done<T> {
     let Answer { data } = serde_json::from_slice(body).context(broken)?;
     Ok(data)

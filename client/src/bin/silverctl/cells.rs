@@ -9,10 +9,10 @@ use serde_json::{Value as Json, json};
 use silverback_client::Cell;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::Done;
+use crate::error::Done;
 use crate::figures::{counted, grouped, of_core};
 use crate::shown::ShownArgs;
-use crate::table::{Table, Value};
+use crate::table::{Table, TableValue};
 
 /// List a node's cells: those that hold a series, and those that are pinned.
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Done {
     arguments.shown.print(&cells, table, to_json)
 }
 
-/// Does what is told, and says what came of it.
+/// Does what the command says, and reports what came of it.
 pub async fn run(command: CellCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
@@ -120,7 +120,7 @@ fn table(cells: &[Cell]) -> Table {
             BinaryBytes(cell.memory_bytes).to_string(),
             if cell.pinned { "yes" } else { "" }.to_owned(),
         ];
-        table.push(texts.into_iter().map(Value::plain).collect());
+        table.push(texts.into_iter().map(TableValue::plain).collect());
     }
     table
 }

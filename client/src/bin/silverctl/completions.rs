@@ -5,7 +5,7 @@ use clap_complete::Shell;
 use std::io::Write;
 
 use crate::Cli;
-use crate::failure::{Done, output};
+use crate::error::{Done, output};
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use clap::Args;
 use http::Uri;
 use silverback_client::{Client, Compression, ConnectError, RetryPolicy};
 
-use crate::failure::{Context, Done, Failure};
+use crate::error::{CommandError, Context, Done};
 use crate::time_text::parse_duration;
 
 const HEADING: &str = "Connection";
@@ -103,8 +103,8 @@ impl ConnectionArgs {
             builder = builder.client_identity(read(certificate)?, read(key)?);
         }
         builder.connect().await.map_err(|error| match error {
-            ConnectError::Address(address) => Failure::Usage(wrong_address("--address", &address)),
-            ConnectError::Header(_) => Failure::Usage(error.to_string()),
+            ConnectError::Address(address) => CommandError::Usage(wrong_address("--address", &address)),
+            ConnectError::Header(_) => CommandError::Usage(error.to_string()),
             ConnectError::Certificates(_)
             | ConnectError::Connection { .. }
             | ConnectError::TimedOut { .. } => error.into(),
@@ -136,18 +136,18 @@ pub fn check_address(option: &str, address: &str) -> Done {
     let uri: Option<Uri> = address.parse().ok();
     let is_address = uri.is_some_and(|uri| {
         let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-        // Behind the host's colon stands nothing but a port.
+        // After the host's colon is nothing but a port.
         let host = uri.host().unwrap_or_default();
         let behind = uri.authority().and_then(|authority| authority.as_str().rsplit_once(host));
         let has_port_if_any = behind.is_some_and(|(_, port)| port.is_empty() || uri.port_u16().is_some());
         has_scheme && !host.is_empty() && has_port_if_any
     });
-    if is_address { Ok(()) } else { Err(Failure::Usage(wrong_address(option, address))) }
+    if is_address { Ok(()) } else { Err(CommandError::Usage(wrong_address(option, address))) }
 }
 
 /// With the address that was probably meant, where that is one.
 fn wrong_address(option: &str, address: &str) -> String {
-    let words = format!("{address:?} is no address; {option} is http://HOST:PORT or https://HOST:PORT");
+    let words = format!("{address:?} isn't an address; {option} is http://HOST:PORT or https://HOST:PORT");
     let meant = format!("http://{address}");
     let is_meant = !address.is_empty() && !address.contains("//") && check_address(option, &meant).is_ok();
     if is_meant { format!("{words}: perhaps {meant}") } else { words }
@@ -186,7 +186,7 @@ fn first_line(path: &Path) -> Done<String> {
     let text = std::fs::read_to_string(path).context(|| format!("can't read {}", path.display()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        Some(_) | None => Err(Failure::Usage(format!("there is nothing in {}", path.display()))),
+        Some(_) | None => Err(CommandError::Usage(format!("there is nothing in {}", path.display()))),
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     fn check(address: &str, expect: Result<(), &str>) {
         match (check_address("--address", address), expect) {
             (Ok(()), Ok(())) => {}
-            (Err(Failure::Usage(words)), Err(expect)) => {
+            (Err(CommandError::Usage(words)), Err(expect)) => {
                 assert!(words.ends_with(expect), "{address}: {words}")
             }
             (checked, _) => panic!("{address}: {checked:?}"),

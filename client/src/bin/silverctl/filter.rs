@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use silverback_client::{Matcher, MatcherKind, Selector};
 use silverback_model::re2::Expression;
 
-use crate::failure::{Context, Done};
+use crate::error::{Context, Done};
 
 /// Matchers and a range of times.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Test {
         let value = matcher.value.clone();
         let expression = || {
             let expression = Expression::new(&matcher.value);
-            expression.context(|| format!("{matcher} is no regular expression"))
+            expression.context(|| format!("{matcher} isn't a regular expression"))
         };
         Ok(match matcher.kind {
             MatcherKind::Equal => Self::Equal(value),

@@ -2,12 +2,12 @@
 
 use tokio::sync::watch;
 
-use crate::failure::{Done, Failure};
+use crate::error::{CommandError, Done};
 
 /// What shells report for a process that Ctrl-C ended.
 const EXIT_CODE: i32 = 130;
 
-/// Tells a command that it should come to its end: to flush what it has taken in, and to say what
+/// Tells a command that it should come to its end: to flush what it has accepted, and to say what
 /// became of it. A command that has nothing to finish is dropped: see [`Interrupt::or`].
 #[derive(Debug, Clone)]
 pub struct Interrupt(watch::Receiver<bool>);
@@ -42,7 +42,7 @@ impl Interrupt {
     pub async fn or<T>(mut self, command: impl Future<Output = Done<T>>) -> Done<T> {
         tokio::select! {
             ended = command => ended,
-            () = self.come() => Err(Failure::Interrupted),
+            () = self.come() => Err(CommandError::Interrupted),
         }
     }
 }

@@ -13,31 +13,31 @@ pub struct LabelSet(Vec<(String, String)>);
 
 /// Why labels make no series.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LabelFault {
+pub enum LabelSetError {
     /// There is no `__name__`.
     #[error("the metric's name is missing")]
     NoMetricName,
     /// A label's name is empty.
     #[error("a label's name is empty")]
     EmptyName,
-    /// A label stands twice.
-    #[error("label {0:?} stands twice")]
+    /// A label occurs twice.
+    #[error("label {0:?} occurs twice")]
     Twice(String),
 }
 
 impl LabelSet {
     /// Sorts labels and checks them.
-    pub fn new(mut labels: Vec<(String, String)>) -> Result<Self, LabelFault> {
+    pub fn new(mut labels: Vec<(String, String)>) -> Result<Self, LabelSetError> {
         labels.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(pair) = labels.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(LabelFault::Twice(pair[0].0.clone()));
+            return Err(LabelSetError::Twice(pair[0].0.clone()));
         }
         if labels.first().is_some_and(|(name, _)| name.is_empty()) {
-            return Err(LabelFault::EmptyName);
+            return Err(LabelSetError::EmptyName);
         }
         labels.retain(|(_, value)| !value.is_empty());
         let labels = Self(labels);
-        if labels.get(METRIC_NAME).is_empty() { Err(LabelFault::NoMetricName) } else { Ok(labels) }
+        if labels.get(METRIC_NAME).is_empty() { Err(LabelSetError::NoMetricName) } else { Ok(labels) }
     }
 
     /// Labels that a node gave, which knows no wrong ones.
@@ -64,7 +64,7 @@ impl LabelSet {
     }
 }
 
-/// `up{job="node"}`, or `{"a name", job="node"}` where the name is none that PromQL knows bare.
+/// `up{job="node"}`, or `{"a name", job="node"}` where the name has to be quoted in PromQL.
 impl fmt::Display for LabelSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let metric = self.get(METRIC_NAME);
@@ -86,7 +86,7 @@ impl fmt::Display for LabelSet {
 mod tests {
     use super::*;
 
-    fn set(labels: &[(&str, &str)]) -> Result<LabelSet, LabelFault> {
+    fn set(labels: &[(&str, &str)]) -> Result<LabelSet, LabelSetError> {
         LabelSet::new(labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
     }
 
@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn labels_that_make_no_series_are_told() {
-        assert_eq!(set(&[("a", "b")]), Err(LabelFault::NoMetricName));
-        assert_eq!(set(&[(METRIC_NAME, "")]), Err(LabelFault::NoMetricName));
-        assert_eq!(set(&[(METRIC_NAME, "x"), ("", "b")]), Err(LabelFault::EmptyName));
-        assert_eq!(set(&[("a", "1"), (METRIC_NAME, "x"), ("a", "2")]), Err(LabelFault::Twice("a".into())));
+        assert_eq!(set(&[("a", "b")]), Err(LabelSetError::NoMetricName));
+        assert_eq!(set(&[(METRIC_NAME, "")]), Err(LabelSetError::NoMetricName));
+        assert_eq!(set(&[(METRIC_NAME, "x"), ("", "b")]), Err(LabelSetError::EmptyName));
+        assert_eq!(set(&[("a", "1"), (METRIC_NAME, "x"), ("a", "2")]), Err(LabelSetError::Twice("a".into())));
     }
 }

@@ -8,7 +8,7 @@ use silverback_client::{Matcher, Selector};
 use silverback_model::printable::Printable;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, output};
+use crate::error::{Done, output};
 use crate::label_set::LabelSet;
 use crate::shown::ShownArgs;
 use crate::time_range::TimeRangeArgs;

@@ -1,14 +1,14 @@
 //! `silverctl`: writes to a node, reads from it and looks into it, from the command line.
 //!
-//! Knows which commands there are and how one runs and ends. What a command does stands in its own
-//! module, how a node is reached in [`connection`], how an end is told in [`failure`].
+//! Knows which commands there are and how one runs and ends. What a command does is in its own
+//! module, how a node is reached in [`connection`], how an end is reported in [`failure`].
 #![forbid(unsafe_code)]
 
 mod answers;
 mod cells;
 mod completions;
 mod connection;
-mod failure;
+mod error;
 mod figures;
 mod filter;
 mod formats;
@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use connection::ConnectionArgs;
-use failure::Done;
+use error::Done;
 use interrupt::Interrupt;
 
 /// Write to a Silverback node, read from it and look into it.
@@ -79,17 +79,17 @@ enum Command {
 fn main() -> ExitCode {
     let matches = Cli::command().subcommand(manual::command()).get_matches();
     if let Some((manual::NAME, arguments)) = matches.subcommand() {
-        return failure::exit_code(manual::run(arguments));
+        return error::exit_code(manual::run(arguments));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failure::exit_code(Err(error.into())),
+        Err(error) => return error::exit_code(Err(error.into())),
     };
     let ended = runtime.block_on(async { run(cli, Interrupt::watch()).await });
     // A thread that waits for standard input would hold up an orderly shutdown.
     runtime.shutdown_background();
-    failure::exit_code(ended)
+    error::exit_code(ended)
 }
 
 async fn run(cli: Cli, interrupt: Interrupt) -> Done {

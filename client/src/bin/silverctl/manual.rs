@@ -1,12 +1,12 @@
-//! `silverctl man`: the pages of the manual, for who makes a package. It isn't among the commands that completions
-//! and the manual itself tell of.
+//! `silverctl man`: the pages of the manual, for whoever makes a package. It isn't among the commands that completions
+//! and the manual itself list.
 
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command, CommandFactory, value_parser};
 
 use crate::Cli;
-use crate::failure::{Context, Done};
+use crate::error::{Context, Done};
 
 /// What the command is called.
 pub const NAME: &str = "man";

@@ -1,4 +1,4 @@
-//! `silverctl metadata`: what senders say of metrics, as `/api/v1/metadata` tells it.
+//! `silverctl metadata`: what senders say of metrics, as `/api/v1/metadata` returns it.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use silverback_model::printable::Printable;
 
 use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::Done;
+use crate::error::Done;
 use crate::shown::ShownArgs;
-use crate::table::{Column, Table, Value};
+use crate::table::{Column, Table, TableValue};
 
 const PATH: &str = "/api/v1/metadata";
 
@@ -75,7 +75,7 @@ fn table(lines: &[Line]) -> Table {
     let mut table = Table::of(columns.into());
     for Line { metric, said } in lines {
         let texts = [metric, &said.kind, &said.unit, &said.help].map(|text| Printable(text).to_string());
-        table.push(texts.into_iter().map(Value::plain).collect());
+        table.push(texts.into_iter().map(TableValue::plain).collect());
     }
     table
 }

@@ -1,4 +1,4 @@
-//! A line on standard error that shows how far a command is. None where that is no terminal.
+//! A line on standard error that shows how far a command is. None where that isn't a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,20 +10,20 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The line.
 #[derive(Debug)]
-pub struct Progress(ProgressBar);
+pub struct ProgressLine(ProgressBar);
 
 /// What is counted, and so how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum ProgressUnit {
     /// Bytes of a file.
     Bytes,
     /// Series.
     Series,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Begins one; `total` is where it is done, if that is known.
-    pub fn begin(total: Option<u64>, unit: Unit) -> Self {
+    pub fn begin(total: Option<u64>, unit: ProgressUnit) -> Self {
         let stderr = std::io::stderr();
         let target =
             if stderr.is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -32,7 +32,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// How far it is, and what else there is to tell.
+    /// How far it is, and what else there is to say.
     pub fn show(&self, position: u64, words: String) {
         self.0.set_position(position);
         self.0.set_message(words);
@@ -43,7 +43,7 @@ impl Progress {
         self.voice().tell(line);
     }
 
-    /// What others can tell something by, as long as they live.
+    /// What others can report by, as long as they live.
     pub fn voice(&self) -> Voice {
         Voice(self.0.clone())
     }
@@ -54,29 +54,29 @@ impl Progress {
 pub struct Voice(ProgressBar);
 
 impl Voice {
-    /// Writes a line, printable whatever stands in it.
+    /// Writes a line, printable whatever is in it.
     pub fn tell(&self, line: &str) {
         self.0.suspend(|| eprintln!("{}", Printable(line)));
     }
 }
 
 /// Leaves nothing of it on the screen.
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
 
-fn style(total: Option<u64>, unit: Unit) -> ProgressStyle {
+fn style(total: Option<u64>, unit: ProgressUnit) -> ProgressStyle {
     let template = match (total, unit) {
-        (Some(_), Unit::Bytes) => {
+        (Some(_), ProgressUnit::Bytes) => {
             "{bar:30} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {wide_msg} {eta:>4} left"
         }
-        (Some(_), Unit::Series) => {
+        (Some(_), ProgressUnit::Series) => {
             "{bar:30} {percent:>3} %  {human_pos} of {human_len} series  {wide_msg} {eta:>4} left"
         }
-        (None, Unit::Bytes) => "{spinner} {binary_bytes}  {wide_msg}",
-        (None, Unit::Series) => "{spinner} {human_pos} series  {wide_msg}",
+        (None, ProgressUnit::Bytes) => "{spinner} {binary_bytes}  {wide_msg}",
+        (None, ProgressUnit::Series) => "{spinner} {human_pos} series  {wide_msg}",
     };
     let style = ProgressStyle::with_template(template).expect("the templates are as written here");
     style.progress_chars("━╸─")

@@ -1,4 +1,4 @@
-//! `silverctl queries`: the PromQL queries that a node evaluates or that wait, as `/api/v1/status/active_queries` tells
+//! `silverctl queries`: the PromQL queries that a node evaluates or that wait, as `/api/v1/status/active_queries` lists
 //! them, and the end of one of them.
 
 use clap::{Args, Subcommand};
@@ -9,10 +9,10 @@ use silverback_model::printable::Printable;
 
 use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, Failure};
+use crate::error::{CommandError, Done};
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
-use crate::table::{Column, Table, Value};
+use crate::table::{Column, Table, TableValue};
 
 const PATH: &str = "/api/v1/status/active_queries";
 
@@ -35,7 +35,7 @@ pub struct QueriesArgs {
 
 #[derive(Debug, Subcommand)]
 enum QueriesCommand {
-    /// Cancel a query: it ends at once on all cores, and who asks it is told so.
+    /// Cancel a query: it ends at once on all cores, and its client gets an error.
     Cancel {
         /// Its id, as the list has it.
         id: String,
@@ -43,7 +43,7 @@ enum QueriesCommand {
 }
 
 #[derive(Debug, Deserialize)]
-struct Listed {
+struct QueryList {
     /// As they came, for programs.
     queries: Vec<Json>,
     #[serde(default)]
@@ -67,7 +67,7 @@ struct Query {
 
 /// A refusal.
 #[derive(Debug, Deserialize)]
-struct Refusal {
+struct ErrorAnswer {
     error: String,
 }
 
@@ -80,7 +80,7 @@ pub async fn run(arguments: &QueriesArgs, connection: &ConnectionArgs) -> Done {
 }
 
 async fn list(shown: ShownArgs, connection: &ConnectionArgs) -> Done {
-    let Listed { queries, omitted } = answers::get(PATH, connection).await?;
+    let QueryList { queries, omitted } = answers::get(PATH, connection).await?;
     let queries = answers::read_each(queries)?;
     shown.print_cut(&queries, table, |(_, json)| json.clone())?;
     match (queries.is_empty(), omitted) {
@@ -92,9 +92,11 @@ async fn list(shown: ShownArgs, connection: &ConnectionArgs) -> Done {
 }
 
 async fn cancel(id: &str, connection: &ConnectionArgs) -> Done {
-    // What can't stand in a path is no id.
+    // What can't be in a path isn't an id.
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-        return Err(Failure::Usage(format!("{id:?} is no query's id; `silverctl queries` lists them")));
+        return Err(CommandError::Usage(format!(
+            "{id:?} isn't a query's id; `silverctl queries` lists them"
+        )));
     }
     let body = connection.connect().await?.delete(&format!("{PATH}/{id}")).await.map_err(said)?;
     let Query { query, .. } = answers::read(&body)?;
@@ -103,14 +105,14 @@ async fn cancel(id: &str, connection: &ConnectionArgs) -> Done {
 }
 
 /// A node that knows no such query says so in JSON; one that knows no such request at all, otherwise.
-fn said(error: RequestError) -> Failure {
+fn said(error: RequestError) -> CommandError {
     let words = match &error {
         RequestError::Failed { message, .. } => {
-            serde_json::from_str(message).ok().map(|Refusal { error }| error)
+            serde_json::from_str(message).ok().map(|ErrorAnswer { error }| error)
         }
         _other => None,
     };
-    words.map_or_else(|| error.into(), Failure::from)
+    words.map_or_else(|| error.into(), CommandError::from)
 }
 
 fn table(queries: &[(Query, Json)]) -> Table {
@@ -134,7 +136,7 @@ fn table(queries: &[(Query, Json)]) -> Table {
             from(query),
             format!("{}{more}", Printable(&query.query)),
         ];
-        table.push(texts.into_iter().map(Value::plain).collect());
+        table.push(texts.into_iter().map(TableValue::plain).collect());
     }
     table
 }

@@ -5,10 +5,10 @@ use serde_json::{Value as Json, json};
 use silverback_client::{Motion, Rebalance};
 
 use crate::connection::ConnectionArgs;
-use crate::failure::Done;
+use crate::error::Done;
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
-use crate::table::{Table, Value};
+use crate::table::{Table, TableValue};
 
 /// Look at how cells move by themselves, pause that, or resume it.
 #[derive(Debug, Subcommand)]
@@ -21,7 +21,7 @@ pub enum RebalanceCommand {
     Resume,
 }
 
-/// Does what is told.
+/// Does what the command says.
 pub async fn run(command: RebalanceCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
@@ -53,7 +53,7 @@ fn table(rebalances: &[Rebalance]) -> Table {
             grouped(rebalance.pinned_cells.len() as u64),
             if drained.is_empty() { "none".to_owned() } else { drained.join(",") },
         ];
-        table.push(texts.into_iter().map(Value::plain).collect());
+        table.push(texts.into_iter().map(TableValue::plain).collect());
     }
     table
 }

@@ -1,4 +1,4 @@
-//! `silverctl refusals`: what a node refused, from whom and why, as `/api/v1/status/refusals` tells it.
+//! `silverctl refusals`: what a node refused, from whom and why, as `/api/v1/status/refusals` lists it.
 
 use clap::Args;
 use serde::Deserialize;
@@ -7,18 +7,18 @@ use silverback_model::printable::Printable;
 
 use crate::answers;
 use crate::connection::ConnectionArgs;
-use crate::failure::Done;
+use crate::error::Done;
 use crate::figures::grouped;
 use crate::shown::ShownArgs;
-use crate::table::{Column, Table, Value};
+use crate::table::{Column, Table, TableValue};
 
 const PATH: &str = "/api/v1/status/refusals";
 
-/// Show what a node refused lately: whose, why, how many samples (or requests, where it says so), and the first.
+/// Show what a node refused recently: whose, why, how many samples (or requests, where it says so), and the first.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "A line for each peer, job and reason, the one that was refused something last the first. What \
-                       the reasons mean and what helps stands in docs/api.md under \"Sending to it\". In a terminal, \
+                       the reasons mean and what helps is in docs/api.md under \"Sending to it\". In a terminal, \
                        the examples are cut at its edge; --output json has them whole.
 
 Example: silverctl refusals --output json"
@@ -31,11 +31,11 @@ pub struct RefusalsArgs {
 /// One of them. What a node leaves out is empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Refusal {
+struct LoggedRefusal {
     peer: String,
     job: String,
     reason: String,
-    /// What is counted: samples, unless it is told otherwise.
+    /// What is counted: samples, unless the node says otherwise.
     unit: String,
     count: u64,
     first: Example,
@@ -59,7 +59,7 @@ pub async fn run(arguments: &RefusalsArgs, connection: &ConnectionArgs) -> Done 
     Ok(())
 }
 
-fn table(refusals: &[(Refusal, Json)]) -> Table {
+fn table(refusals: &[(LoggedRefusal, Json)]) -> Table {
     let mut table = Table::of(vec![
         Column::of_words("peer"),
         Column::of_words("job"),
@@ -80,12 +80,12 @@ fn table(refusals: &[(Refusal, Json)]) -> Table {
             known(&refusal.last_time),
             Printable(&refusal.first.text).to_string(),
         ];
-        table.push(texts.into_iter().map(Value::plain).collect());
+        table.push(texts.into_iter().map(TableValue::plain).collect());
     }
     table
 }
 
-/// Whatever stands in it, on its line; a dash where nobody knows.
+/// Whatever is in it, on its line; a dash where nobody knows.
 fn known(text: &str) -> String {
     if text.is_empty() { "–".to_owned() } else { Printable(text).to_string() }
 }
@@ -101,7 +101,7 @@ mod tests {
             "first": {"time": "2026-11-22T18:00:00.123Z", "text": "up{a=\"\u{1b}[2J\n\u{202e}\"}"},
             "lastTime": "2026-11-22T18:01:00.000Z", "later": [1],
         });
-        let refused = |json: &Json| (Refusal::deserialize(json).expect("a refusal"), json.clone());
+        let refused = |json: &Json| (LoggedRefusal::deserialize(json).expect("a refusal"), json.clone());
         let requests = serde_json::json!({"peer": "::1", "reason": "busy", "unit": "requests", "count": 3});
         let lines: Vec<_> = table(&[refused(&json), refused(&requests)]).lines().collect();
         assert_eq!(

@@ -13,10 +13,10 @@ use silverback_client::{
     WriterOptions,
 };
 
-use crate::failure::Done;
+use crate::error::Done;
 use crate::figures::{counted, grouped};
 use crate::label_set::LabelSet;
-use crate::progress::{Progress, Voice};
+use crate::progress::{ProgressLine, Voice};
 
 /// Series that one stream defines. Beyond it a new stream is begun, so that neither side remembers
 /// every series that ever came by.
@@ -29,7 +29,7 @@ const NAME_CHARACTERS_MAX: usize = 512;
 #[derive(Debug)]
 pub struct Sending {
     client: Client,
-    progress: Progress,
+    progress: ProgressLine,
     options: WriterOptions,
     writer: Writer,
     series: HashMap<LabelSet, SeriesHandle>,
@@ -41,7 +41,7 @@ pub struct Sending {
 
 impl Sending {
     /// Begins one.
-    pub fn begin(client: Client, retry: RetryPolicy, progress: Progress) -> Self {
+    pub fn begin(client: Client, retry: RetryPolicy, progress: ProgressLine) -> Self {
         let watch = Arc::new(Watch {
             voice: progress.voice(),
             is_out: AtomicBool::new(false),
@@ -66,7 +66,7 @@ impl Sending {
     }
 
     /// The line that shows how far it is.
-    pub const fn progress(&self) -> &Progress {
+    pub const fn progress(&self) -> &ProgressLine {
         &self.progress
     }
 
@@ -133,7 +133,7 @@ impl Sending {
     }
 }
 
-/// Tells when a node goes away, once, and when it is back; counts what it has answered for.
+/// Says when a node goes away, once, and when it is back; counts what it has answered for.
 #[derive(Debug)]
 struct Watch {
     voice: Voice,
@@ -165,12 +165,12 @@ pub struct SendReport {
     pub samples_written: u64,
     /// What an acknowledgement meant.
     pub durability: Durability,
-    refused: BTreeMap<RefusalReason, Refused>,
+    refused: BTreeMap<RefusalReason, RejectedSeries>,
 }
 
 /// What was refused for one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Refused {
+struct RejectedSeries {
     samples: u64,
     named: Vec<LabelSet>,
     has_more_series: bool,
@@ -246,15 +246,15 @@ fn shortened(labels: &LabelSet) -> String {
 
 #[cfg(test)]
 mod tests {
-    use silverback_client::SeriesRefusal;
+    use silverback_client::SeriesRejected;
 
     use super::*;
 
-    fn refusal(name: &str, reason: RefusalReason, samples: u64) -> SeriesRefusal {
-        SeriesRefusal { labels: vec![("__name__".to_owned(), name.to_owned())], reason, samples }
+    fn refusal(name: &str, reason: RefusalReason, samples: u64) -> SeriesRejected {
+        SeriesRejected { labels: vec![("__name__".to_owned(), name.to_owned())], reason, samples }
     }
 
-    fn check(refusals: Vec<SeriesRefusal>, expect: &str) {
+    fn check(refusals: Vec<SeriesRejected>, expect: &str) {
         let mut report = SendReport::default();
         report.add(Flushed { samples_written: 1200, refusals, durability: Durability::Disk });
         assert_eq!(report.to_string(), expect);

@@ -10,12 +10,12 @@ use silverback_client::{Admin, Shard};
 use tokio::time::sleep;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::Done;
+use crate::error::Done;
 use crate::figures::{counted, grouped, of_core};
 use crate::shown::ShownArgs;
-use crate::table::{Table, Value};
+use crate::table::{Table, TableValue};
 
-/// How often it is looked whether a checkpoint is written.
+/// How often it checks whether a checkpoint is written.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// List a node's shards.
@@ -51,7 +51,7 @@ pub async fn list(arguments: &ShardsArgs, connection: &ConnectionArgs) -> Done {
     arguments.shown.print(&shards, table, to_json)
 }
 
-/// Does what is told, and says what it leads to.
+/// Does what the command says, and reports what it leads to.
 pub async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
@@ -96,7 +96,7 @@ async fn checkpoint(admin: &Admin, only: Option<u32>) -> Done {
                 still.push((number, wanted));
             } else {
                 let behind = BinaryBytes(shard.wal_since_checkpoint_bytes);
-                println!("shard {number}: the checkpoint is on disk, with {behind} of log behind it");
+                println!("shard {number}: the checkpoint is on disk, with {behind} of log after it");
             }
         }
         waiting = still;
@@ -124,7 +124,7 @@ fn table(shards: &[Shard]) -> Table {
             grouped(shard.queued),
             if shard.drained { "yes" } else { "" }.to_owned(),
         ];
-        table.push(texts.into_iter().map(Value::plain).collect());
+        table.push(texts.into_iter().map(TableValue::plain).collect());
     }
     table
 }

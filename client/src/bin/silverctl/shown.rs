@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value as Json;
 use silverback_model::printable::printable_json;
 
-use crate::failure::{Done, output};
+use crate::error::{Done, output};
 use crate::table::{Table, cut};
 
 /// Chooses how.

@@ -16,7 +16,7 @@ pub enum Tone {
 
 /// A value, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value {
+pub struct TableValue {
     /// What it says.
     pub text: String,
     /// How much it matters.
@@ -50,12 +50,12 @@ enum Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<Value>>,
+    rows: Vec<Vec<TableValue>>,
 }
 
 const GAP: &str = "  ";
 
-impl Value {
+impl TableValue {
     /// One like any other.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), tone: Tone::Plain }
@@ -88,12 +88,12 @@ impl Table {
 
     /// A table without rows, of these columns.
     pub fn of(columns: Vec<Column>) -> Self {
-        let head = columns.iter().map(|column| Value { text: column.name.to_owned(), tone: Tone::Head });
+        let head = columns.iter().map(|column| TableValue { text: column.name.to_owned(), tone: Tone::Head });
         Self { rows: vec![head.collect()], columns }
     }
 
     /// Adds a row, of as many values as there are columns.
-    pub fn push(&mut self, row: Vec<Value>) {
+    pub fn push(&mut self, row: Vec<TableValue>) {
         self.rows.push(row);
     }
 
@@ -123,15 +123,15 @@ impl Table {
     }
 
     /// Its rows, with every value as wide as its column.
-    pub fn rows(&self) -> impl Iterator<Item = Vec<Value>> {
+    pub fn rows(&self) -> impl Iterator<Item = Vec<TableValue>> {
         let widths = self.widths();
         self.rows.iter().map(move |row| {
-            let wide = |((value, width), column): ((&Value, &usize), &Column)| {
+            let wide = |((value, width), column): ((&TableValue, &usize), &Column)| {
                 let text = match column.side {
                     Side::Right => format!("{:>width$}{GAP}", value.text),
                     Side::Left => format!("{:<width$}{GAP}", value.text),
                 };
-                Value { text, tone: value.tone }
+                TableValue { text, tone: value.tone }
             };
             row.iter().zip(&widths).zip(&self.columns).map(wide).collect()
         })
@@ -159,16 +159,16 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_value() {
         let mut table = Table::new(&["a", "b"]);
-        table.push(["10", "x"].map(Value::plain).into());
-        table.push(["2", "yy"].map(Value::plain).into());
+        table.push(["10", "x"].map(TableValue::plain).into());
+        table.push(["2", "yy"].map(TableValue::plain).into());
         assert_eq!(table.lines().collect::<Vec<_>>(), [" a   b", "10   x", " 2  yy"]);
     }
 
     #[test]
     fn words_begin_where_their_column_does() {
         let mut table = Table::of(vec![Column::of_words("a"), Column::of_numbers("b")]);
-        table.push(["x", "10"].map(Value::plain).into());
-        table.push(["yyy", "2"].map(Value::plain).into());
+        table.push(["x", "10"].map(TableValue::plain).into());
+        table.push(["yyy", "2"].map(TableValue::plain).into());
         assert_eq!(table.lines().collect::<Vec<_>>(), ["a     b", "x    10", "yyy   2"]);
     }
 
@@ -183,7 +183,7 @@ mod tests {
                 number("c").weighing(2),
             ];
             let mut table = Table::of(columns);
-            table.push(["1", "2", "3", "4"].map(Value::plain).into());
+            table.push(["1", "2", "3", "4"].map(TableValue::plain).into());
             assert_eq!(table.narrow(width), left_out, "{width}");
             assert_eq!(table.lines().next().as_deref(), Some(line), "{width}");
             assert!(table.rows().all(|row| row.len() + left_out.len() == 4));

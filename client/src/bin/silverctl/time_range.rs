@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use clap::Args;
 
-use crate::failure::{Done, Failure};
+use crate::error::{CommandError, Done};
 use crate::time_text::{TimeArg, format_rfc3339, now_ms, parse_time};
 
 /// From when to when.
@@ -25,7 +25,7 @@ impl TimeRangeArgs {
         let (start_ms, end_ms) = (self.start.resolve_ms(now_ms), self.end.resolve_ms(now_ms));
         if start_ms > end_ms {
             let (start, end) = (format_rfc3339(start_ms), format_rfc3339(end_ms));
-            return Err(Failure::Usage(format!("--start ({start}) is later than --end ({end})")));
+            return Err(CommandError::Usage(format!("--start ({start}) is later than --end ({end})")));
         }
         Ok(start_ms..=end_ms)
     }

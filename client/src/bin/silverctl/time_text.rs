@@ -17,7 +17,7 @@ pub fn now_ms() -> i64 {
 /// Reads `1h30m`, `250ms`, `7d`: Prometheus' durations.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     duration::parse_duration(text, UnitOrder::Any)
-        .ok_or_else(|| format!("{text:?} is no duration like 30s, 1h30m or 7d"))
+        .ok_or_else(|| format!("{text:?} isn't a duration like 30s, 1h30m or 7d"))
 }
 
 /// A time as it was given: relative ones are resolved once, so that two of them mean the same now.
@@ -61,7 +61,7 @@ pub fn parse_time(text: &str) -> Result<TimeArg, String> {
         return parse_duration(ago).map(TimeArg::BeforeNow);
     }
     parse_rfc3339_ms(text).map(TimeArg::At).ok_or_else(|| {
-        format!("{text:?} is no time: write now, -1h, 2026-01-31T12:00:00Z, or milliseconds since 1970")
+        format!("{text:?} isn't a time: write now, -1h, 2026-01-31T12:00:00Z, or milliseconds since 1970")
     })
 }
 

@@ -1,5 +1,5 @@
 //! What is in memory of the files of open blocks: pages of them, and the sampled tables of their indexes. Bounded in bytes;
-//! what was used least lately goes first. All threads that read blocks share it.
+//! what was used least recently goes first. All threads that read blocks share it.
 //!
 //! Its lock is held for a look into a map alone, never while a file is read: so two threads that miss the same page at the
 //! same time both read it.
@@ -17,8 +17,8 @@ const ENTRY_BYTES: usize = 128;
 
 /// Pages and tables of open blocks.
 pub struct BlockCache {
-    kept: Mutex<Kept>,
-    /// As it was when the lock was last let go.
+    kept: Mutex<CacheEntries>,
+    /// As it was when the lock was last released.
     bytes: AtomicUsize,
     bytes_max: usize,
     files: AtomicU64,
@@ -26,8 +26,8 @@ pub struct BlockCache {
     misses: AtomicU64,
 }
 
-struct Kept {
-    entries: LruCache<Key, Entry>,
+struct CacheEntries {
+    entries: LruCache<Key, CacheEntry>,
     bytes: usize,
 }
 
@@ -35,23 +35,23 @@ struct Kept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) file: u64,
-    pub(super) part: Part,
+    pub(super) part: CachePart,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Part {
+pub(super) enum CachePart {
     /// Pages are numbered from the file's begin.
     Page(u64),
     Tables,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Entry {
+pub(super) enum CacheEntry {
     Page(Arc<[u8]>),
     Tables(Arc<Tables>),
 }
 
-impl Entry {
+impl CacheEntry {
     fn bytes(&self) -> usize {
         ENTRY_BYTES
             + match self {
@@ -76,7 +76,7 @@ impl BlockCache {
     /// For so many bytes, all blocks together.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
-            kept: Mutex::new(Kept { entries: LruCache::unbounded(), bytes: 0 }),
+            kept: Mutex::new(CacheEntries { entries: LruCache::unbounded(), bytes: 0 }),
             bytes: AtomicUsize::new(0),
             bytes_max,
             files: AtomicU64::new(0),
@@ -99,7 +99,7 @@ impl BlockCache {
         self.files.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<Entry> {
+    pub(super) fn get(&self, key: Key) -> Option<CacheEntry> {
         let found = self.with(|kept| kept.entries.get(&key).cloned());
         let count = if found.is_some() { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
@@ -112,15 +112,15 @@ impl BlockCache {
     }
 
     /// Keeps something that was read. False: it alone is more than may be kept.
-    pub(super) fn put(&self, key: Key, entry: Entry) -> bool {
+    pub(super) fn put(&self, key: Key, entry: CacheEntry) -> bool {
         let bytes = entry.bytes();
         if bytes > self.bytes_max {
             return false;
         }
         let gone = self.with(|kept| {
-            let mut gone: Vec<Entry> = kept.entries.put(key, entry).into_iter().collect();
+            let mut gone: Vec<CacheEntry> = kept.entries.put(key, entry).into_iter().collect();
             kept.bytes += bytes;
-            kept.bytes -= gone.iter().map(Entry::bytes).sum::<usize>();
+            kept.bytes -= gone.iter().map(CacheEntry::bytes).sum::<usize>();
             while kept.bytes > self.bytes_max
                 && let Some((_, oldest)) = kept.entries.pop_lru()
             {
@@ -134,19 +134,19 @@ impl BlockCache {
         true
     }
 
-    /// Lets go of what is kept of a file that is closed.
+    /// Frees what is kept of a file that is closed.
     pub(super) fn forget(&self, file: u64) {
         let gone = self.with(|kept| {
             let keys: Vec<Key> =
                 kept.entries.iter().map(|(key, _)| *key).filter(|key| key.file == file).collect();
-            let gone: Vec<Entry> = keys.iter().filter_map(|key| kept.entries.pop(key)).collect();
-            kept.bytes -= gone.iter().map(Entry::bytes).sum::<usize>();
+            let gone: Vec<CacheEntry> = keys.iter().filter_map(|key| kept.entries.pop(key)).collect();
+            kept.bytes -= gone.iter().map(CacheEntry::bytes).sum::<usize>();
             gone
         });
         drop(gone);
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut CacheEntries) -> T) -> T {
         // Nothing in `act` panics half-way through a change.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let done = act(&mut kept);
@@ -166,13 +166,13 @@ mod tests {
     use super::*;
 
     fn page(number: u64) -> Key {
-        Key { file: 1, part: Part::Page(number) }
+        Key { file: 1, part: CachePart::Page(number) }
     }
 
     #[test]
     fn what_was_used_least_lately_goes_and_no_more_is_kept_than_may_be() {
         let cache = BlockCache::new(3 * (1000 + ENTRY_BYTES));
-        let put = |number| assert!(cache.put(page(number), Entry::Page(vec![0; 1000].into())));
+        let put = |number| assert!(cache.put(page(number), CacheEntry::Page(vec![0; 1000].into())));
         (0..3).for_each(put);
         assert!(cache.get(page(0)).is_some());
         put(3);
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(cache.counts(), CacheCounts { hits: 4, misses: 1, bytes: 3 * (1000 + ENTRY_BYTES) });
         // In its own place a page isn't counted twice, and one that can't fit throws nothing out.
         put(3);
-        assert!(!cache.put(page(9), Entry::Page(vec![0; 9000].into())));
+        assert!(!cache.put(page(9), CacheEntry::Page(vec![0; 9000].into())));
         assert_eq!(cache.counts().bytes, 3 * (1000 + ENTRY_BYTES));
         cache.forget(1);
         assert_eq!(cache.counts().bytes, 0);

@@ -5,11 +5,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cache::{BlockCache, Entry, Key, Part};
-use crate::fault::{BlockFault, Misread, Problem};
+use super::cache::{BlockCache, CacheEntry, CachePart, Key};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::window::open_with_len;
 
-/// Series that are read together lie together, some hundred bytes each, and so do their chunks.
+/// Series that are read together are next to each other, some hundred bytes each, and so are their chunks.
 const PAGE_BYTES: u64 = if cfg!(test) { 64 } else { 16 << 10 };
 
 /// A file of an open block.
@@ -23,7 +23,7 @@ pub(super) struct PagedFile {
 }
 
 impl PagedFile {
-    pub(super) fn open(path: &Path, cache: &Arc<BlockCache>) -> Result<Self, BlockFault> {
+    pub(super) fn open(path: &Path, cache: &Arc<BlockCache>) -> Result<Self, BlockError> {
         let (file, len) = open_with_len(path)?;
         Ok(Self { path: path.to_owned(), file, len, number: cache.number_file(), cache: Arc::clone(cache) })
     }
@@ -45,16 +45,16 @@ impl PagedFile {
         self.len
     }
 
-    /// Appends exactly these bytes; `what` they are is told where the file ends before they do.
+    /// Appends exactly these bytes; `what` they are is said where the file ends before they do.
     pub(super) fn read(
         &self,
         offset: u64,
         len: usize,
         what: &'static str,
         out: &mut Vec<u8>,
-    ) -> Result<(), Misread> {
+    ) -> Result<(), BlockSectionError> {
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
-        let end = end.ok_or_else(|| Misread::new(offset, Problem::EndsEarly { what }))?;
+        let end = end.ok_or_else(|| BlockSectionError::new(offset, BlockErrorKind::EndsEarly { what }))?;
         out.reserve(len);
         let mut at = offset;
         while at < end {
@@ -69,22 +69,27 @@ impl PagedFile {
     }
 
     /// The same, fewer where the file ends.
-    pub(super) fn read_at_most(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> Result<(), Misread> {
+    pub(super) fn read_at_most(
+        &self,
+        offset: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockSectionError> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         self.read(offset.min(self.len), len.min(left), "the file", out)
     }
 
-    fn page(&self, number: u64) -> Result<Arc<[u8]>, Misread> {
-        let key = Key { file: self.number, part: Part::Page(number) };
-        if let Some(Entry::Page(page)) = self.cache.get(key) {
+    fn page(&self, number: u64) -> Result<Arc<[u8]>, BlockSectionError> {
+        let key = Key { file: self.number, part: CachePart::Page(number) };
+        if let Some(CacheEntry::Page(page)) = self.cache.get(key) {
             return Ok(page);
         }
         let offset = number * PAGE_BYTES;
         let mut bytes = vec![0; PAGE_BYTES.min(self.len - offset) as usize];
         let read = self.file.read_exact_at(&mut bytes, offset);
-        read.map_err(|error| Misread::new(offset, error))?;
+        read.map_err(|error| BlockSectionError::new(offset, error))?;
         let page: Arc<[u8]> = bytes.into();
-        self.cache.put(key, Entry::Page(Arc::clone(&page)));
+        self.cache.put(key, CacheEntry::Page(Arc::clone(&page)));
         Ok(page)
     }
 }

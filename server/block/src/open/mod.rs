@@ -22,14 +22,14 @@ use roaring::RoaringBitmap;
 pub use cache::{BlockCache, CacheCounts};
 pub(crate) use tables::{TABLE, entry_at};
 
-use self::cache::{Entry as Kept, Key, Part};
+use self::cache::{CacheEntry, CachePart, Key};
 use self::file::PagedFile;
 use self::tables::{Name, Tables, read_entry};
 use crate::chunks::{self, Contents};
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::meta::Meta;
-use crate::series::{self, ALIGNMENT, ChunkPlace, Entry};
+use crate::series::{self, ALIGNMENT, ChunkPlace, SeriesEntry};
 use crate::toc::{HEAD_BYTES, TOC_BYTES, Toc, check_head, parse};
 use crate::tombstones::{DeletedRange, Tombstones};
 
@@ -59,17 +59,17 @@ pub type LabelNumbers = (u64, u64);
 
 impl OpenBlock {
     /// Opens the block in `dir`, and checks what all of it hangs on.
-    pub fn open(dir: &Path, cache: &Arc<BlockCache>) -> Result<Self, BlockFault> {
+    pub fn open(dir: &Path, cache: &Arc<BlockCache>) -> Result<Self, BlockError> {
         let meta = Meta::read(dir)?;
         let index = PagedFile::open(&dir.join("index"), cache)?;
-        let toc = read_toc(&index).map_err(|misread| misread.of(index.path()))?;
+        let toc = read_toc(&index).map_err(|error| error.of(index.path()))?;
         let mut chunks = Vec::new();
         for path in chunks::list(&dir.join("chunks"))? {
             let file = PagedFile::open(&path, cache)?;
             let mut head = Vec::new();
             let read = file.read(0, chunks::HEAD_BYTES, "the head", &mut head);
             let checked = read.and_then(|()| chunks::check_head(&head));
-            checked.map_err(|misread| misread.of(&path))?;
+            checked.map_err(|error| error.of(&path))?;
             chunks.push(file);
         }
         let tombstones = Tombstones::read(&dir.join("tombstones"))?;
@@ -86,7 +86,7 @@ impl OpenBlock {
         &self.meta
     }
 
-    /// What a set of its series takes at the most, in bytes: a bit for each reference, and something for each 65,536.
+    /// What a set of its series takes at most, in bytes: a bit for each reference, and something for each 65,536.
     pub const fn set_bytes_max(&self) -> usize {
         let references = (self.toc.series_end - self.toc.series) / ALIGNMENT;
         (references / 8 + references / 1024 + 128) as usize
@@ -102,16 +102,16 @@ impl OpenBlock {
         self.tombstones.of_series(u64::from(series))
     }
 
-    /// Deletes a range of these series for good. What is open already goes on with what it had: opened anew the block has
-    /// it no more.
-    pub fn delete(&self, series: &RoaringBitmap, range: DeletedRange) -> Result<(), BlockFault> {
+    /// Deletes a range of these series for good. What is open already keeps what it had: opened again the block has
+    /// it no longer.
+    pub fn delete(&self, series: &RoaringBitmap, range: DeletedRange) -> Result<(), BlockError> {
         let mut tombstones = self.tombstones.clone();
         series.iter().for_each(|series| tombstones.add(u64::from(series), range));
         tombstones.write(&self.dir)
     }
 
     /// The names of labels, ascending.
-    pub fn label_names(&self, mut visit: impl FnMut(&str)) -> Result<(), BlockFault> {
+    pub fn label_names(&self, mut visit: impl FnMut(&str)) -> Result<(), BlockError> {
         self.tables()?.names.iter().skip(1).for_each(|name| visit(&name.text));
         Ok(())
     }
@@ -121,7 +121,7 @@ impl OpenBlock {
         &self,
         name: &str,
         mut visit: impl FnMut(&str, PostingsPlace) -> bool,
-    ) -> Result<(), BlockFault> {
+    ) -> Result<(), BlockError> {
         let tables = self.tables()?;
         let Some(name) = named(&tables, name) else { return Ok(()) };
         let mut piece = Vec::new();
@@ -136,12 +136,12 @@ impl OpenBlock {
     }
 
     /// Where the postings of a label are; `None`: no series has it.
-    pub fn find(&self, name: &str, value: &str) -> Result<Option<PostingsPlace>, BlockFault> {
+    pub fn find(&self, name: &str, value: &str) -> Result<Option<PostingsPlace>, BlockError> {
         let tables = self.tables()?;
         let Some(name) = named(&tables, name) else { return Ok(None) };
         let (mut low, mut high) = (name.entries.start, name.entries.end);
         let mut piece = Vec::new();
-        // The last place whose value isn't greater: there or behind it the value is, if anywhere.
+        // The last place whose value isn't greater: there or after it the value is, if anywhere.
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             let mut first = None;
@@ -160,7 +160,7 @@ impl OpenBlock {
     }
 
     /// All series.
-    pub fn all_series(&self) -> Result<RoaringBitmap, BlockFault> {
+    pub fn all_series(&self) -> Result<RoaringBitmap, BlockError> {
         let tables = self.tables()?;
         let (mut all, mut piece) = (None, Vec::new());
         let name = &tables.names[0];
@@ -172,14 +172,14 @@ impl OpenBlock {
     }
 
     /// The series of a list of postings.
-    pub fn postings(&self, PostingsPlace(begins): PostingsPlace) -> Result<RoaringBitmap, BlockFault> {
-        let read = || -> Result<RoaringBitmap, Misread> {
+    pub fn postings(&self, PostingsPlace(begins): PostingsPlace) -> Result<RoaringBitmap, BlockError> {
+        let read = || -> Result<RoaringBitmap, BlockSectionError> {
             let mut head = Vec::new();
             self.index.read(begins, 8, POSTINGS, &mut head)?;
             let mut cursor = Cursor::new(&head, begins, POSTINGS);
             let (len, count) = (u64::from(cursor.u32()?), u64::from(cursor.u32()?));
             if len != 4 + POSTING_BYTES as u64 * count || begins + 8 + len > self.index.len() {
-                return Err(Misread::new(begins, Problem::EndsEarly { what: POSTINGS }));
+                return Err(BlockSectionError::new(begins, BlockErrorKind::EndsEarly { what: POSTINGS }));
             }
             let mut sum = crc32c::crc32c(&head[4..]);
             let (mut bitmap, mut piece, mut left) = (RoaringBitmap::new(), Vec::new(), count as usize);
@@ -192,8 +192,9 @@ impl OpenBlock {
                 let series = piece
                     .chunks_exact(POSTING_BYTES)
                     .map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
-                let unsorted =
-                    |_not_sorted| Misread::new(at, Problem::NotA { what: "a sorted list of postings" });
+                let unsorted = |_not_sorted| {
+                    BlockSectionError::new(at, BlockErrorKind::NotA { what: "a sorted list of postings" })
+                };
                 bitmap.append(series).map_err(unsorted)?;
                 at += piece.len() as u64;
                 left -= now;
@@ -202,18 +203,21 @@ impl OpenBlock {
             self.index.read(at, 4, POSTINGS, &mut piece)?;
             match sum.to_be_bytes() == piece[..] {
                 true => Ok(bitmap),
-                false => Err(Misread::new(begins, Problem::Checksum { what: POSTINGS })),
+                false => Err(BlockSectionError::new(begins, BlockErrorKind::Checksum { what: POSTINGS })),
             }
         };
-        read().map_err(|misread| misread.of(self.index.path()))
+        read().map_err(|error| error.of(self.index.path()))
     }
 
     /// A series by its posting, with labels as numbers of symbols.
-    pub fn series(&self, series: u32) -> Result<(Vec<LabelNumbers>, Vec<ChunkPlace>), BlockFault> {
+    pub fn series(&self, series: u32) -> Result<(Vec<LabelNumbers>, Vec<ChunkPlace>), BlockError> {
         let begins = u64::from(series) * ALIGNMENT;
-        let read = || -> Result<Entry, Misread> {
+        let read = || -> Result<SeriesEntry, BlockSectionError> {
             if begins < self.toc.series || begins >= self.toc.series_end {
-                return Err(Misread::new(begins, Problem::NoSuch { what: "series", number: series.into() }));
+                return Err(BlockSectionError::new(
+                    begins,
+                    BlockErrorKind::NoSuch { what: "series", number: series.into() },
+                ));
             }
             let mut bytes = Vec::new();
             self.index.read_at_most(begins, series::VARINT_BYTES_MAX, &mut bytes)?;
@@ -222,16 +226,19 @@ impl OpenBlock {
             self.index.read(at.content, len + 4, series::WHAT, &mut bytes)?;
             series::parse(&bytes, at)
         };
-        let Entry { labels, chunks, .. } = read().map_err(|misread| misread.of(self.index.path()))?;
+        let SeriesEntry { labels, chunks, .. } = read().map_err(|error| error.of(self.index.path()))?;
         Ok((labels, chunks))
     }
 
     /// Appends the text of a symbol.
-    pub fn symbol(&self, number: u64, out: &mut String) -> Result<(), BlockFault> {
+    pub fn symbol(&self, number: u64, out: &mut String) -> Result<(), BlockError> {
         let tables = self.tables()?;
-        let mut read = || -> Result<(), Misread> {
+        let mut read = || -> Result<(), BlockSectionError> {
             if number >= tables.symbol_count {
-                return Err(Misread::new(self.toc.symbols, Problem::NoSuch { what: "symbol", number }));
+                return Err(BlockSectionError::new(
+                    self.toc.symbols,
+                    BlockErrorKind::NoSuch { what: "symbol", number },
+                ));
             }
             let place = tables.symbols.partition_point(|place| place.number <= number) - 1;
             let end = tables.symbols.get(place + 1).map_or(tables.symbols_end, |next| next.begins);
@@ -246,29 +253,33 @@ impl OpenBlock {
             let len = cursor.uvarint()?;
             let begins = cursor.offset();
             let text = cursor.take(usize::try_from(len).unwrap_or(usize::MAX))?;
-            let text = str::from_utf8(text).map_err(|_invalid| Misread::new(begins, Problem::NotUtf8))?;
+            let text = str::from_utf8(text)
+                .map_err(|_invalid| BlockSectionError::new(begins, BlockErrorKind::NotUtf8))?;
             out.push_str(text);
             Ok(())
         };
-        read().map_err(|misread| misread.of(self.index.path()))
+        read().map_err(|error| error.of(self.index.path()))
     }
 
-    /// Appends a chunk's samples, their count in front, and tells what they are.
-    pub fn chunk(&self, place: ChunkPlace, out: &mut Vec<u8>) -> Result<Contents, BlockFault> {
+    /// Appends a chunk's samples, their count in front, and returns what they are.
+    pub fn chunk(&self, place: ChunkPlace, out: &mut Vec<u8>) -> Result<Contents, BlockError> {
         let (number, offset) = chunks::split(place);
         let Some(file) = self.chunks.get(number) else {
-            let problem = Problem::NoSuch { what: "chunk file", number: number as u64 };
-            return Err(Misread::new(0, problem).of(&self.dir.join("chunks")));
+            let problem = BlockErrorKind::NoSuch { what: "chunk file", number: number as u64 };
+            return Err(BlockSectionError::new(0, problem).of(&self.dir.join("chunks")));
         };
         let begins = out.len();
-        let mut read = || -> Result<Contents, Misread> {
+        let mut read = || -> Result<Contents, BlockSectionError> {
             file.read_at_most(offset, chunks::VARINT_BYTES_MAX, out)?;
             let (at, len) = chunks::locate(&out[begins..], offset)?;
             out.truncate(begins);
             file.read(at, 1 + len + 4, chunks::WHAT, out)?;
             let chunk = chunks::parse(&out[begins..], offset)?;
             let unknown = || {
-                Misread::new(offset, Problem::NotA { what: "a chunk in an encoding that is decoded here" })
+                BlockSectionError::new(
+                    offset,
+                    BlockErrorKind::NotA { what: "a chunk in an encoding that is decoded here" },
+                )
             };
             let contents = chunk.contents.ok_or_else(unknown)?;
             out.remove(begins);
@@ -276,37 +287,38 @@ impl OpenBlock {
             Ok(contents)
         };
         let read = read();
-        read.map_err(|misread| {
+        read.map_err(|error| {
             out.truncate(begins);
-            misread.of(file.path())
+            error.of(file.path())
         })
     }
 
     /// The fault of a chunk whose bytes are those that were written, and no samples all the same.
-    pub fn chunk_fault(&self, place: ChunkPlace, error: impl Error + Send + Sync + 'static) -> BlockFault {
+    pub fn chunk_error(&self, place: ChunkPlace, error: impl Error + Send + Sync + 'static) -> BlockError {
         let (number, offset) = chunks::split(place);
         let path = self.chunks.get(number).map_or(&*self.dir, PagedFile::path);
-        Misread::new(offset, Problem::Samples(error.into())).of(path)
+        BlockSectionError::new(offset, BlockErrorKind::Samples(error.into())).of(path)
     }
 
     /// The fault of a series that can't be as its index has it.
-    pub fn series_fault(&self, series: u32, what: &'static str) -> BlockFault {
-        Misread::new(u64::from(series) * ALIGNMENT, Problem::NotA { what }).of(self.index.path())
+    pub fn series_error(&self, series: u32, what: &'static str) -> BlockError {
+        BlockSectionError::new(u64::from(series) * ALIGNMENT, BlockErrorKind::NotA { what })
+            .of(self.index.path())
     }
 
-    fn tables(&self) -> Result<Arc<Tables>, BlockFault> {
-        let (cache, key) = (self.index.cache(), Key { file: self.index.number(), part: Part::Tables });
-        if let Some(Kept::Tables(tables)) = cache.get(key) {
+    fn tables(&self) -> Result<Arc<Tables>, BlockError> {
+        let (cache, key) = (self.index.cache(), Key { file: self.index.number(), part: CachePart::Tables });
+        if let Some(CacheEntry::Tables(tables)) = cache.get(key) {
             return Ok(tables);
         }
         let tables = Arc::new(Tables::read(&self.index, &self.toc)?);
-        if cache.put(key, Kept::Tables(Arc::clone(&tables))) {
+        if cache.put(key, CacheEntry::Tables(Arc::clone(&tables))) {
             return Ok(tables);
         }
-        // They would be made anew for each look at them.
+        // They would be made again for each look at them.
         let (bytes, bytes_max) = (tables.bytes() as u64, cache.bytes_max() as u64);
-        let problem = Problem::TooLarge { what: "what is to be held of the index", bytes, bytes_max };
-        Err(Misread::new(self.toc.symbols, problem).of(self.index.path()))
+        let problem = BlockErrorKind::TooLarge { what: "what is to be held of the index", bytes, bytes_max };
+        Err(BlockSectionError::new(self.toc.symbols, problem).of(self.index.path()))
     }
 
     /// The entries of a name from a place that is held up to the next one, until `visit` wants no more. Whether it
@@ -318,8 +330,8 @@ impl OpenBlock {
         place: usize,
         piece: &mut Vec<u8>,
         mut visit: impl FnMut(&str, PostingsPlace) -> bool,
-    ) -> Result<bool, BlockFault> {
-        let mut read = || -> Result<bool, Misread> {
+    ) -> Result<bool, BlockError> {
+        let mut read = || -> Result<bool, BlockSectionError> {
             let begins = tables.entries[place];
             let is_last = place + 1 == name.entries.end;
             let end = if is_last { name.end } else { tables.entries[place + 1] };
@@ -334,7 +346,7 @@ impl OpenBlock {
             }
             Ok(true)
         };
-        read().map_err(|misread| misread.of(self.index.path()))
+        read().map_err(|error| error.of(self.index.path()))
     }
 }
 
@@ -343,7 +355,7 @@ fn named<'a>(tables: &'a Tables, name: &str) -> Option<&'a Name> {
     if name.is_empty() { None } else { tables.name(name) }
 }
 
-fn read_toc(index: &PagedFile) -> Result<Toc, Misread> {
+fn read_toc(index: &PagedFile) -> Result<Toc, BlockSectionError> {
     let mut bytes = Vec::new();
     index.read(0, HEAD_BYTES as usize, "the head", &mut bytes)?;
     check_head(&bytes)?;
@@ -353,6 +365,9 @@ fn read_toc(index: &PagedFile) -> Result<Toc, Misread> {
     let toc = parse(&bytes, begins)?;
     match toc.series_end <= toc.postings_table && toc.postings_table < begins {
         true => Ok(toc),
-        false => Err(Misread::new(begins, Problem::NotA { what: "an index with a table of postings" })),
+        false => Err(BlockSectionError::new(
+            begins,
+            BlockErrorKind::NotA { what: "an index with a table of postings" },
+        )),
     }
 }

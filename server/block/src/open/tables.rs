@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use super::file::PagedFile;
 use crate::cursor::Cursor;
-use crate::fault::{BlockFault, Misread, Problem};
+use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::toc::Toc;
-use crate::window::Window;
+use crate::window::FileWindow;
 
 /// Of a section, so many bytes lie between two places that are held, but for one text.
 const PLACE_EVERY: u64 = if cfg!(test) { 32 } else { 4 << 10 };
@@ -20,7 +20,7 @@ const READ_AHEAD: usize = 256 << 10;
 const VARINT_BYTES_MAX: usize = 10;
 /// An entry of the table of postings, mostly, ...
 const ENTRY_BYTES_USUAL: usize = 4 << 10;
-/// ... and at the most.
+/// ... and at most.
 const ENTRY_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX as usize + 4 * VARINT_BYTES_MAX;
 const SYMBOLS: &str = "the symbols";
 pub const TABLE: &str = "the table of postings";
@@ -63,8 +63,8 @@ pub struct PostingsEntry<'a> {
 }
 
 impl Tables {
-    pub(super) fn read(file: &PagedFile, toc: &Toc) -> Result<Self, BlockFault> {
-        let mut window = Window::open(file.path(), READ_AHEAD)?;
+    pub(super) fn read(file: &PagedFile, toc: &Toc) -> Result<Self, BlockError> {
+        let mut window = FileWindow::open(file.path(), READ_AHEAD)?;
         let mut tables = Self::default();
         tables.read_symbols(&mut window, toc)?;
         tables.read_entries(&mut window, toc)?;
@@ -77,18 +77,18 @@ impl Tables {
         names + size_of_val(&*self.symbols) + size_of_val(&*self.entries)
     }
 
-    fn check_bytes(&self, at: u64, names_bytes: usize) -> Result<(), Misread> {
+    fn check_bytes(&self, at: u64, names_bytes: usize) -> Result<(), BlockSectionError> {
         let bytes = names_bytes
             + size_of_val(&*self.names)
             + size_of_val(&*self.symbols)
             + size_of_val(&*self.entries);
         let (bytes, bytes_max) = (bytes as u64, TABLES_BYTES_MAX as u64);
         let is_too_large = bytes > bytes_max;
-        let problem = Problem::TooLarge { what: "what is to be held of the index", bytes, bytes_max };
-        if is_too_large { Err(Misread::new(at, problem)) } else { Ok(()) }
+        let problem = BlockErrorKind::TooLarge { what: "what is to be held of the index", bytes, bytes_max };
+        if is_too_large { Err(BlockSectionError::new(at, problem)) } else { Ok(()) }
     }
 
-    fn read_symbols(&mut self, window: &mut Window, toc: &Toc) -> Result<(), BlockFault> {
+    fn read_symbols(&mut self, window: &mut FileWindow, toc: &Toc) -> Result<(), BlockError> {
         let path = window.path().to_owned();
         let section = section(window, toc.symbols, SYMBOLS)?;
         self.symbols_end = section.end;
@@ -99,14 +99,14 @@ impl Tables {
             if held_at.is_none_or(|held_at| at - held_at >= PLACE_EVERY) {
                 held_at = Some(at);
                 self.symbols.push(SymbolPlace { number, begins: at });
-                self.check_bytes(at, 0).map_err(|misread| misread.of(&path))?;
+                self.check_bytes(at, 0).map_err(|error| error.of(&path))?;
             }
             let (bytes, next) = text_at(window, at, section.end, SYMBOLS)?;
             text.clear();
             text.extend_from_slice(bytes);
             if number > 0 && before >= text {
-                let problem = Problem::NotA { what: "a symbol that comes after the one before it" };
-                return Err(Misread::new(at, problem).of(&path));
+                let problem = BlockErrorKind::NotA { what: "a symbol that comes after the one before it" };
+                return Err(BlockSectionError::new(at, problem).of(&path));
             }
             std::mem::swap(&mut before, &mut text);
             at = next;
@@ -114,7 +114,7 @@ impl Tables {
         Ok(())
     }
 
-    fn read_entries(&mut self, window: &mut Window, toc: &Toc) -> Result<(), BlockFault> {
+    fn read_entries(&mut self, window: &mut FileWindow, toc: &Toc) -> Result<(), BlockError> {
         let path = window.path().to_owned();
         let section = section(window, toc.postings_table, TABLE)?;
         let (mut at, mut held_at, mut names_bytes) = (section.first, 0, 0);
@@ -129,8 +129,8 @@ impl Tables {
                 _later => (&*name, &*value) < (entry.name, entry.value) && !entry.name.is_empty(),
             };
             if !follows {
-                let problem = Problem::NotA { what: "an entry that comes after the one before it" };
-                return Err(Misread::new(at, problem).of(&path));
+                let problem = BlockErrorKind::NotA { what: "an entry that comes after the one before it" };
+                return Err(BlockSectionError::new(at, problem).of(&path));
             }
             if is_new {
                 names_bytes += entry.name.len();
@@ -145,14 +145,16 @@ impl Tables {
                 held_at = at;
                 self.entries.push(at);
                 held.entries.end = self.entries.len();
-                self.check_bytes(at, names_bytes).map_err(|misread| misread.of(&path))?;
+                self.check_bytes(at, names_bytes).map_err(|error| error.of(&path))?;
             }
             at = next;
         }
         if self.names.is_empty() {
-            return Err(
-                Misread::new(section.first, Problem::NotA { what: "a list of all postings" }).of(&path)
-            );
+            return Err(BlockSectionError::new(
+                section.first,
+                BlockErrorKind::NotA { what: "a list of all postings" },
+            )
+            .of(&path));
         }
         Ok(())
     }
@@ -172,29 +174,29 @@ struct Section {
 }
 
 /// Reads a section's head, and checks its checksum.
-fn section(window: &mut Window, begins: u64, what: &'static str) -> Result<Section, BlockFault> {
+fn section(window: &mut FileWindow, begins: u64, what: &'static str) -> Result<Section, BlockError> {
     let path = window.path().to_owned();
     let mut head = Cursor::new(window.exactly(begins, 8, what)?, begins, what);
     let read = head.u32().and_then(|len| Ok((u64::from(len), u64::from(head.u32()?))));
-    let (len, count) = read.map_err(|misread| misread.of(&path))?;
-    // The count itself is part of the content, and what it counts takes a byte at the least.
+    let (len, count) = read.map_err(|error| error.of(&path))?;
+    // The count itself is part of the content, and what it counts takes a byte at least.
     if len < 4 + count {
-        return Err(Misread::new(begins, Problem::EndsEarly { what }).of(&path));
+        return Err(BlockSectionError::new(begins, BlockErrorKind::EndsEarly { what }).of(&path));
     }
     let content = begins + 4;
     let end = content + len;
     let sum = Cursor::new(window.exactly(end, 4, what)?, end, what).u32();
-    window.check(content, end, sum.map_err(|misread| misread.of(&path))?, what)?;
+    window.check(content, end, sum.map_err(|error| error.of(&path))?, what)?;
     Ok(Section { first: content + 4, count, end })
 }
 
 /// The text at a place of a section, and where the next one begins.
 fn text_at<'a>(
-    window: &'a mut Window,
+    window: &'a mut FileWindow,
     at: u64,
     end: u64,
     what: &'static str,
-) -> Result<(&'a [u8], u64), BlockFault> {
+) -> Result<(&'a [u8], u64), BlockError> {
     let path = window.path().to_owned();
     let left = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
     let mut head = Cursor::new(window.at_most(at, VARINT_BYTES_MAX.min(left))?, at, what);
@@ -202,21 +204,21 @@ fn text_at<'a>(
         let begins = head.offset();
         check_text(len, at)?;
         match begins + len > end {
-            true => Err(Misread::new(at, Problem::EndsEarly { what })),
+            true => Err(BlockSectionError::new(at, BlockErrorKind::EndsEarly { what })),
             false => Ok((begins, len as usize)),
         }
     });
-    let (begins, len) = located.map_err(|misread| misread.of(&path))?;
+    let (begins, len) = located.map_err(|error| error.of(&path))?;
     Ok((window.exactly(begins, len, what)?, begins + len as u64))
 }
 
-fn check_text(bytes: u64, at: u64) -> Result<(), Misread> {
-    let problem = Problem::TooLarge { what: "a text", bytes, bytes_max: TEXT_BYTES_MAX };
-    if bytes > TEXT_BYTES_MAX { Err(Misread::new(at, problem)) } else { Ok(()) }
+fn check_text(bytes: u64, at: u64) -> Result<(), BlockSectionError> {
+    let problem = BlockErrorKind::TooLarge { what: "a text", bytes, bytes_max: TEXT_BYTES_MAX };
+    if bytes > TEXT_BYTES_MAX { Err(BlockSectionError::new(at, problem)) } else { Ok(()) }
 }
 
 /// The entry at a place of the table of postings, and where the next one begins.
-pub fn entry_at(window: &mut Window, at: u64, end: u64) -> Result<(PostingsEntry<'_>, u64), BlockFault> {
+pub fn entry_at(window: &mut FileWindow, at: u64, end: u64) -> Result<(PostingsEntry<'_>, u64), BlockError> {
     let path = window.path().to_owned();
     let left = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
     let len = entry_len(window.at_most(at, ENTRY_BYTES_USUAL.min(left))?, at, left);
@@ -224,31 +226,34 @@ pub fn entry_at(window: &mut Window, at: u64, end: u64) -> Result<(PostingsEntry
         Ok(len) => len,
         // Its texts are longer than most.
         Err(_early) => entry_len(window.at_most(at, ENTRY_BYTES_MAX.min(left))?, at, left)
-            .map_err(|misread| misread.of(&path))?,
+            .map_err(|error| error.of(&path))?,
     };
     let mut cursor = Cursor::new(window.exactly(at, len, TABLE)?, at, TABLE);
-    let entry = read_entry(&mut cursor).map_err(|misread| misread.of(&path))?;
+    let entry = read_entry(&mut cursor).map_err(|error| error.of(&path))?;
     Ok((entry, at + len as u64))
 }
 
-fn entry_len(bytes: &[u8], at: u64, left: usize) -> Result<usize, Misread> {
+fn entry_len(bytes: &[u8], at: u64, left: usize) -> Result<usize, BlockSectionError> {
     let mut cursor = Cursor::new(&bytes[..bytes.len().min(left)], at, TABLE);
     read_entry(&mut cursor)?;
     Ok((cursor.offset() - at) as usize)
 }
 
 /// Reads an entry of the table of postings.
-pub(super) fn read_entry<'a>(cursor: &mut Cursor<'a>) -> Result<PostingsEntry<'a>, Misread> {
+pub(super) fn read_entry<'a>(cursor: &mut Cursor<'a>) -> Result<PostingsEntry<'a>, BlockSectionError> {
     let at = cursor.offset();
     if cursor.uvarint()? != 2 {
-        return Err(Misread::new(at, Problem::NotA { what: "an entry of a name and a value" }));
+        return Err(BlockSectionError::new(
+            at,
+            BlockErrorKind::NotA { what: "an entry of a name and a value" },
+        ));
     }
     let mut text = || {
         let at = cursor.offset();
         let len = cursor.uvarint()?;
         check_text(len, at)?;
         let bytes = cursor.take(len as usize)?;
-        str::from_utf8(bytes).map_err(|_invalid| Misread::new(at, Problem::NotUtf8))
+        str::from_utf8(bytes).map_err(|_invalid| BlockSectionError::new(at, BlockErrorKind::NotUtf8))
     };
     let (name, value) = (text()?, text()?);
     Ok(PostingsEntry { name, value, list: cursor.uvarint()? })

@@ -25,13 +25,13 @@ type ReadSeries = (Vec<(String, String)>, Vec<ReadChunk>);
 /// Times, what is in it, its bytes.
 type ReadChunk = (RangeInclusive<i64>, Contents, Vec<u8>);
 
-fn text(block: &OpenBlock, number: u64) -> Result<String, BlockFault> {
+fn text(block: &OpenBlock, number: u64) -> Result<String, BlockError> {
     let mut text = String::new();
     block.symbol(number, &mut text)?;
     Ok(text)
 }
 
-fn read_all(dir: &Path, cache: &Arc<BlockCache>) -> Result<Everything, BlockFault> {
+fn read_all(dir: &Path, cache: &Arc<BlockCache>) -> Result<Everything, BlockError> {
     let block = OpenBlock::open(dir, cache)?;
     let all = block.all_series()?;
     let wide = |list: RoaringBitmap| list.into_iter().map(u64::from).collect::<Vec<_>>();
@@ -52,7 +52,7 @@ fn read_all(dir: &Path, cache: &Arc<BlockCache>) -> Result<Everything, BlockFaul
     let mut series = Vec::new();
     for reference in all {
         let (labels, places) = block.series(reference)?;
-        let labels: Result<_, BlockFault> =
+        let labels: Result<_, BlockError> =
             labels.into_iter().map(|(name, value)| Ok((text(&block, name)?, text(&block, value)?))).collect();
         let mut chunks = Vec::new();
         for place in places {
@@ -171,7 +171,7 @@ fn check_damaged(name: &str, damage: impl Fn(&[u8]) -> Vec<Vec<u8>>) {
 }
 
 /// Compares all checksums, in steps of so many bytes. How many steps it took.
-fn pass(dir: &Path, step_bytes: u64) -> Result<usize, BlockFault> {
+fn pass(dir: &Path, step_bytes: u64) -> Result<usize, BlockError> {
     let mut pass = ChecksumPass::open(dir)?;
     let mut steps = 0;
     while pass.step(step_bytes)?.is_some() {
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// Makes the checksums of an index right again, of what of it is found.
+/// Makes the checksums of an index right again, as far as its sections are found.
 fn sum_again(index: &mut [u8]) {
     let Some(toc) = index.len().checked_sub(52) else { return };
     let section = |index: &mut [u8], begins: usize| {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::output::{Output, sync_dir};
-use super::{WriteError, put_uvarint};
+use super::output::{OutputFile, sync_dir};
+use super::{BlockWriteError, put_uvarint};
 use crate::chunks::{Contents, HEAD_BYTES, MAGIC, VERSION};
 
 /// A file in bytes, as Prometheus cuts them.
@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 #[derive(Debug)]
 pub struct ChunkFilesWriter {
     dir: PathBuf,
-    file: Output,
+    file: OutputFile,
     buffer_bytes: usize,
     /// Files before it, and their bytes.
     files_before: u64,
@@ -23,12 +23,16 @@ pub struct ChunkFilesWriter {
 }
 
 impl ChunkFilesWriter {
-    pub fn create(dir: &Path, buffer_bytes: usize) -> Result<Self, WriteError> {
+    pub fn create(dir: &Path, buffer_bytes: usize) -> Result<Self, BlockWriteError> {
         Self::with_file_bytes(dir, buffer_bytes, FILE_BYTES_MAX)
     }
 
-    fn with_file_bytes(dir: &Path, buffer_bytes: usize, file_bytes_max: u64) -> Result<Self, WriteError> {
-        std::fs::create_dir(dir).map_err(WriteError::io(dir))?;
+    fn with_file_bytes(
+        dir: &Path,
+        buffer_bytes: usize,
+        file_bytes_max: u64,
+    ) -> Result<Self, BlockWriteError> {
+        std::fs::create_dir(dir).map_err(BlockWriteError::io(dir))?;
         let file = begin(dir, 0, buffer_bytes)?;
         let (files_before, bytes_before, head) = (0, 0, Vec::new());
         Ok(Self { dir: dir.to_owned(), file, buffer_bytes, files_before, bytes_before, head, file_bytes_max })
@@ -39,7 +43,7 @@ impl ChunkFilesWriter {
     }
 
     /// Writes a chunk, and says by what it is referred to.
-    pub fn put(&mut self, contents: Contents, bytes: &[u8]) -> Result<u64, WriteError> {
+    pub fn put(&mut self, contents: Contents, bytes: &[u8]) -> Result<u64, BlockWriteError> {
         self.head.clear();
         put_uvarint(&mut self.head, bytes.len() as u64);
         let len = (self.head.len() + 1 + bytes.len() + 4) as u64;
@@ -57,20 +61,20 @@ impl ChunkFilesWriter {
         Ok(reference)
     }
 
-    pub fn sync(&mut self) -> Result<(), WriteError> {
+    pub fn sync(&mut self) -> Result<(), BlockWriteError> {
         self.file.sync()
     }
 
     /// Makes all of it durable, and says how much it is in bytes.
-    pub fn finish(self) -> Result<u64, WriteError> {
+    pub fn finish(self) -> Result<u64, BlockWriteError> {
         let bytes = self.bytes_before + self.file.finish()?;
         sync_dir(&self.dir)?;
         Ok(bytes)
     }
 }
 
-fn begin(dir: &Path, number: u64, buffer_bytes: usize) -> Result<Output, WriteError> {
-    let mut file = Output::create(&dir.join(format!("{:06}", number + 1)), buffer_bytes)?;
+fn begin(dir: &Path, number: u64, buffer_bytes: usize) -> Result<OutputFile, BlockWriteError> {
+    let mut file = OutputFile::create(&dir.join(format!("{:06}", number + 1)), buffer_bytes)?;
     file.put(&MAGIC.to_be_bytes())?;
     file.put(&[VERSION, 0, 0, 0])?;
     Ok(file)

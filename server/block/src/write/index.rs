@@ -3,22 +3,22 @@
 use std::path::Path;
 
 use super::memory::WriterMemory;
-use super::output::Output;
+use super::output::OutputFile;
 use super::postings::{self, PostingsSource};
-use super::scratch::{self, Written};
-use super::spool::{Records, Spool};
+use super::scratch::{self, ScratchFile};
+use super::spool::{Spool, SpoolRecords};
 use super::symbols::{self, Ordinals, TRIPLE_BYTES};
 use super::texts::Texts;
 use super::triples::{Triple, Triples};
-use super::watch::Watch;
-use super::{WriteError, put_uvarint};
+use super::watch::WriteWatch;
+use super::{BlockWriteError, put_uvarint};
 use crate::cursor::Cursor;
-use crate::fault::{Misread, Problem};
+use crate::error::{BlockErrorKind, BlockSectionError};
 use crate::series::ALIGNMENT;
 use crate::toc::{MAGIC, VERSION};
 
 /// What the index is made of.
-pub struct Source {
+pub struct IndexSource {
     pub texts: Texts,
     /// Series, in their order.
     pub spool: Spool,
@@ -26,10 +26,10 @@ pub struct Source {
 }
 
 /// Writes `index` into the block's directory, and says how long it is in bytes.
-pub fn write(dir: &Path, source: Source, watch: &mut Watch<'_>) -> Result<u64, WriteError> {
-    let Source { texts, spool, memory } = source;
+pub fn write(dir: &Path, source: IndexSource, watch: &mut WriteWatch<'_>) -> Result<u64, BlockWriteError> {
+    let IndexSource { texts, spool, memory } = source;
     let texts = texts.finish(watch)?;
-    let mut index = Output::create(&dir.join("index"), memory.buffer_bytes())?;
+    let mut index = OutputFile::create(&dir.join("index"), memory.buffer_bytes())?;
     index.put(&MAGIC.to_be_bytes())?;
     index.put(&[VERSION])?;
     let symbols_at = index.at();
@@ -69,8 +69,8 @@ pub fn write(dir: &Path, source: Source, watch: &mut Watch<'_>) -> Result<u64, W
 
 /// Writes series, and what their postings are made of.
 struct SeriesWriter<'a> {
-    index: &'a mut Output,
-    references: &'a mut Output,
+    index: &'a mut OutputFile,
+    references: &'a mut OutputFile,
     ordinals: Ordinals<'a>,
     labels: Triples,
     content: Vec<u8>,
@@ -80,11 +80,11 @@ struct SeriesWriter<'a> {
 impl SeriesWriter<'_> {
     fn put_all(
         mut self,
-        spool: Written,
+        spool: ScratchFile,
         memory: WriterMemory,
-        watch: &mut Watch<'_>,
-    ) -> Result<Triples, WriteError> {
-        let mut records = Records::read(&spool, memory.buffer_bytes());
+        watch: &mut WriteWatch<'_>,
+    ) -> Result<Triples, BlockWriteError> {
+        let mut records = SpoolRecords::read(&spool, memory.buffer_bytes());
         while let Some(record) = records.next()? {
             if record.is_empty() {
                 self.ordinals.next_table();
@@ -98,14 +98,14 @@ impl SeriesWriter<'_> {
     }
 
     /// How many labels it has.
-    fn put(&mut self, mut record: Cursor<'_>, spool: &Written) -> Result<u64, WriteError> {
+    fn put(&mut self, mut record: Cursor<'_>, spool: &ScratchFile) -> Result<u64, BlockWriteError> {
         self.index.align(ALIGNMENT)?;
         let reference = u32::try_from(self.index.at() / ALIGNMENT);
         let max = u64::from(u32::MAX) * ALIGNMENT;
         let reference =
-            reference.map_err(|_far| WriteError::TooMuch { what: "the bytes of the series", max })?;
+            reference.map_err(|_far| BlockWriteError::TooMuch { what: "the bytes of the series", max })?;
         self.references.put(&reference.to_be_bytes())?;
-        let of_spool = |misread: Misread| misread.of(spool.path());
+        let of_spool = |error: BlockSectionError| error.of(spool.path());
         let labels = record.uvarint().map_err(of_spool)?;
         self.content.clear();
         put_uvarint(&mut self.content, labels);
@@ -113,8 +113,8 @@ impl SeriesWriter<'_> {
             let mut ordinal = || {
                 let number = record.uvarint().map_err(of_spool)?;
                 let known = u32::try_from(number).map_or(Ok(None), |number| self.ordinals.of(number))?;
-                let unknown = Problem::NoSuch { what: "the text", number };
-                known.ok_or_else(|| WriteError::from(of_spool(record.misread(unknown))))
+                let unknown = BlockErrorKind::NoSuch { what: "the text", number };
+                known.ok_or_else(|| BlockWriteError::from(of_spool(record.error(unknown))))
             };
             let (name, value) = (ordinal()?, ordinal()?);
             put_uvarint(&mut self.content, u64::from(name));

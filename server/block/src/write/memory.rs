@@ -10,7 +10,7 @@ const BUFFER_BYTES_MAX: usize = 256 << 10;
 const READ_BYTES_MIN: usize = 4 << 10;
 /// ... and no more.
 const READ_BYTES_MAX: usize = 32 << 10;
-/// Runs that are merged at a time, at the least.
+/// Runs that are merged at a time, at least.
 const FAN_IN_MIN: usize = 2;
 
 impl WriterMemory {
@@ -39,7 +39,7 @@ impl WriterMemory {
         (self.0 / 32).min(BUFFER_BYTES_MAX)
     }
 
-    /// Of the texts that are told apart, while series come.
+    /// Of the table of distinct texts, while series come.
     pub(super) const fn texts_bytes(self) -> usize {
         self.0 / 2
     }
@@ -59,7 +59,7 @@ impl WriterMemory {
         (self.0 / 1024).clamp(READ_BYTES_MIN.min(self.0 / 64), READ_BYTES_MAX)
     }
 
-    /// Runs that are merged at a time, whose records have so many bytes at the most: a quarter is for them.
+    /// Runs that are merged at a time, whose records have so many bytes at most: a quarter is for them.
     pub(super) fn fan_in(self, record_bytes: usize) -> usize {
         (self.0 / 4 / (self.read_bytes() + record_bytes)).max(FAN_IN_MIN)
     }

@@ -6,10 +6,10 @@
 
 mod chunk_files;
 mod index;
-mod labels;
 mod memory;
 mod output;
 mod postings;
+mod previous_labels;
 mod runs;
 mod scratch;
 mod spool;
@@ -29,25 +29,25 @@ use std::path::{Path, PathBuf};
 use ulid::Ulid;
 
 use crate::cut::CutChunk;
-use crate::fault::BlockFault;
-use crate::meta::{Meta, Origin, Stats};
+use crate::error::BlockError;
+use crate::meta::{BlockOrigin, Meta, Stats};
 use crate::tombstones::Tombstones;
 use chunk_files::ChunkFilesWriter;
-use labels::Labels;
 pub use memory::WriterMemory;
-use output::{Output, sync_dir};
+use output::{OutputFile, sync_dir};
+use previous_labels::PreviousLabels;
 pub(crate) use silverback_model::varint::put_varint as put_uvarint;
 use silverback_model::varint::zigzag;
 use spool::Spool;
 use texts::Texts;
-use watch::Watch;
+use watch::WriteWatch;
 
 /// Of a file that is hardly larger.
 const SMALL_FILE_BYTES: usize = 4 << 10;
 
 /// Why a block can't be written.
 #[derive(Debug, thiserror::Error)]
-pub enum WriteError {
+pub enum BlockWriteError {
     /// The disk failed.
     #[error("writing {}: {error}", path.display())]
     Io {
@@ -78,13 +78,13 @@ pub enum WriteError {
     },
     /// What was written a moment ago comes back otherwise.
     #[error("what was just written can't be read again: {0}")]
-    Spool(#[from] BlockFault),
+    Spool(#[from] BlockError),
     /// Nobody wants the block any more.
     #[error("nobody waits for the block any more")]
     Unwanted,
 }
 
-impl WriteError {
+impl BlockWriteError {
     fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |error| Self::Io { path: path.to_owned(), error }
     }
@@ -105,53 +105,53 @@ pub struct BlockWriter {
     spool: Spool,
     texts: Texts,
     /// Of the series before, and room for the next one's.
-    before: Labels,
-    next: Labels,
+    before: PreviousLabels,
+    next: PreviousLabels,
     /// Whether those before are numbered by the table that `texts` has now.
     are_numbered: bool,
     head: Vec<u8>,
     record: Vec<u8>,
     stats: Stats,
     range_ms: Option<(i64, i64)>,
-    origin: Origin,
+    origin: BlockOrigin,
     memory: WriterMemory,
 }
 
 impl BlockWriter {
     /// Makes the block's directory, which may get its name later.
-    pub fn create(dir: PathBuf, ulid: Ulid, memory: WriterMemory) -> Result<Self, WriteError> {
-        std::fs::create_dir(&dir).map_err(WriteError::io(&dir))?;
+    pub fn create(dir: PathBuf, ulid: Ulid, memory: WriterMemory) -> Result<Self, BlockWriteError> {
+        std::fs::create_dir(&dir).map_err(BlockWriteError::io(&dir))?;
         Ok(Self {
             chunks: ChunkFilesWriter::create(&dir.join("chunks"), memory.buffer_bytes())?,
             spool: Spool::create(&dir, memory)?,
             texts: Texts::create(&dir, memory)?,
             dir,
             ulid,
-            before: Labels::default(),
-            next: Labels::default(),
+            before: PreviousLabels::default(),
+            next: PreviousLabels::default(),
             are_numbered: false,
             head: Vec::new(),
             record: Vec::new(),
             stats: Stats::default(),
             range_ms: None,
-            origin: Origin::default(),
+            origin: BlockOrigin::default(),
             memory,
         })
     }
 
     /// Says in `meta.json` where its samples are from.
-    pub fn note_origin(&mut self, origin: Origin) {
+    pub fn note_origin(&mut self, origin: BlockOrigin) {
         self.origin = origin;
     }
 
     /// Adds a series, whose labels follow those of the one before, names ascending. `put_chunks` gives its chunks,
     /// oldest first; one that gives none is no series of the block.
-    pub fn add_series<'a, E: From<WriteError>>(
+    pub fn add_series<'a, E: From<BlockWriteError>>(
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
-        put_chunks: impl FnOnce(&mut SeriesChunks<'_>) -> Result<(), E>,
+        put_chunks: impl FnOnce(&mut SeriesChunksWriter<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut chunks = SeriesChunks {
+        let mut chunks = SeriesChunksWriter {
             files: &mut self.chunks,
             places: std::mem::take(&mut self.record),
             stats: Stats::default(),
@@ -160,7 +160,7 @@ impl BlockWriter {
         };
         chunks.places.clear();
         put_chunks(&mut chunks)?;
-        let SeriesChunks { places, stats, range_ms, .. } = chunks;
+        let SeriesChunksWriter { places, stats, range_ms, .. } = chunks;
         self.record = places;
         if stats.num_chunks == 0 {
             return Ok(());
@@ -181,14 +181,14 @@ impl BlockWriter {
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
         chunks: u64,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), BlockWriteError> {
         let is_first = self.stats.num_series == 0;
-        if !labels::is_set(labels.clone()) || !is_first && !self.before.is_before(labels.clone()) {
+        if !previous_labels::is_set(labels.clone()) || !is_first && !self.before.is_before(labels.clone()) {
             let shown: Vec<_> = labels.map(|(name, value)| format!("{name}={value:?}")).collect();
-            return Err(WriteError::SeriesOrder(format!("{{{}}}", shown.join(","))));
+            return Err(BlockWriteError::SeriesOrder(format!("{{{}}}", shown.join(","))));
         }
         if self.stats.num_series >= u64::from(u32::MAX) {
-            return Err(WriteError::TooMuch { what: "the series", max: u64::from(u32::MAX) });
+            return Err(BlockWriteError::TooMuch { what: "the series", max: u64::from(u32::MAX) });
         }
         let (texts, bytes) = labels
             .clone()
@@ -224,23 +224,23 @@ impl BlockWriter {
     }
 
     /// Makes durable what it has written of the chunk file that it is at, so that no sync has much to write.
-    pub fn sync(&mut self) -> Result<(), WriteError> {
+    pub fn sync(&mut self) -> Result<(), BlockWriteError> {
         self.chunks.sync()
     }
 
     /// Writes what is left, `meta.json` last, and makes it durable but for the directory's own name. `None`: no series
     /// came, and nothing is left of it. Whether to `go_on` is asked some times in a second, with about how many bytes were
     /// written of what is left: what is asked may take its time.
-    pub fn finish(self, go_on: &dyn Fn(u64) -> bool) -> Result<Option<FinishedBlock>, WriteError> {
+    pub fn finish(self, go_on: &dyn Fn(u64) -> bool) -> Result<Option<FinishedBlock>, BlockWriteError> {
         let Self { dir, ulid, chunks, spool, texts, stats, range_ms, origin, memory, .. } = self;
         let Some(range_ms) = range_ms else {
             drop((chunks, spool, texts));
-            std::fs::remove_dir_all(&dir).map_err(WriteError::io(&dir))?;
+            std::fs::remove_dir_all(&dir).map_err(BlockWriteError::io(&dir))?;
             return Ok(None);
         };
         let chunk_bytes = chunks.finish()?;
-        let source = index::Source { texts, spool, memory };
-        let index_bytes = index::write(&dir, source, &mut Watch::new(go_on))?;
+        let source = index::IndexSource { texts, spool, memory };
+        let index_bytes = index::write(&dir, source, &mut WriteWatch::new(go_on))?;
         let stones_bytes = put_small(&dir.join("tombstones"), &Tombstones::default().to_bytes())?;
         let meta = Meta::of_head(ulid, range_ms, stats, origin);
         let meta_bytes = put_small(&dir.join("meta.json"), &meta.to_json())?;
@@ -261,7 +261,7 @@ pub struct FinishedBlock {
 
 /// Takes the chunks of one series.
 #[derive(Debug)]
-pub struct SeriesChunks<'a> {
+pub struct SeriesChunksWriter<'a> {
     files: &'a mut ChunkFilesWriter,
     /// As the index has them.
     places: Vec<u8>,
@@ -271,13 +271,13 @@ pub struct SeriesChunks<'a> {
     range_ms: Option<(i64, i64)>,
 }
 
-impl SeriesChunks<'_> {
+impl SeriesChunksWriter<'_> {
     /// Adds one, newer than the one before.
-    pub fn put(&mut self, chunk: CutChunk<'_>) -> Result<(), WriteError> {
+    pub fn put(&mut self, chunk: CutChunk<'_>) -> Result<(), BlockWriteError> {
         let CutChunk { contents, min_ms, max_ms, samples, bytes } = chunk;
         let follows = self.last.is_none_or(|(last_ms, _)| min_ms > last_ms);
         if !follows || min_ms > max_ms || samples == 0 {
-            return Err(WriteError::ChunkOrder { min_ms, max_ms });
+            return Err(BlockWriteError::ChunkOrder { min_ms, max_ms });
         }
         let reference = self.files.put(contents, bytes)?;
         match self.last {
@@ -305,8 +305,8 @@ impl SeriesChunks<'_> {
     }
 }
 
-fn put_small(path: &Path, bytes: &[u8]) -> Result<u64, WriteError> {
-    let mut file = Output::create(path, SMALL_FILE_BYTES)?;
+fn put_small(path: &Path, bytes: &[u8]) -> Result<u64, BlockWriteError> {
+    let mut file = OutputFile::create(path, SMALL_FILE_BYTES)?;
     file.put(bytes)?;
     file.finish()
 }

@@ -5,12 +5,12 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::WriteError;
-use super::scratch::Written;
+use super::BlockWriteError;
+use super::scratch::ScratchFile;
 
 /// A new file.
 #[derive(Debug)]
-pub struct Output {
+pub struct OutputFile {
     path: PathBuf,
     file: File,
     /// What waits to be written after what was.
@@ -35,11 +35,11 @@ const SYNC_EVERY_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 16 << 20 };
 /// A section's length and its count, in front of it.
 const SECTION_HEAD_BYTES: u64 = 8;
 
-impl Output {
-    /// Makes it; one that is there already is a fault. It can be read, too. So many bytes wait in memory at the most.
-    pub fn create(path: &Path, buffer_bytes: usize) -> Result<Self, WriteError> {
+impl OutputFile {
+    /// Makes it; one that is there already is a fault. It can be read, too. So many bytes wait in memory at most.
+    pub fn create(path: &Path, buffer_bytes: usize) -> Result<Self, BlockWriteError> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
-        let file = file.map_err(WriteError::io(path))?;
+        let file = file.map_err(BlockWriteError::io(path))?;
         let buffer = Vec::with_capacity(buffer_bytes);
         Ok(Self { path: path.to_owned(), file, buffer, buffer_bytes, written: 0, synced: 0, sum: 0 })
     }
@@ -49,7 +49,7 @@ impl Output {
         self.written + self.buffer.len() as u64
     }
 
-    pub fn put(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), BlockWriteError> {
         self.sum = crc32c::crc32c_append(self.sum, bytes);
         if self.buffer.len() + bytes.len() > self.buffer_bytes {
             self.flush()?;
@@ -67,13 +67,13 @@ impl Output {
     }
 
     /// Writes the sum over what came since.
-    pub fn put_sum(&mut self) -> Result<(), WriteError> {
+    pub fn put_sum(&mut self) -> Result<(), BlockWriteError> {
         self.put(&self.sum.to_be_bytes())
     }
 
     /// Begins a section of what there is `what` of, which an error names where there is too much: `u32 length | u32 count | … |
     /// u32 sum`.
-    pub fn begin_section(&mut self, what: &'static str) -> Result<Section, WriteError> {
+    pub fn begin_section(&mut self, what: &'static str) -> Result<Section, BlockWriteError> {
         let at = self.at();
         self.put(&[0; SECTION_HEAD_BYTES as usize])?;
         self.begin_sum();
@@ -81,11 +81,12 @@ impl Output {
     }
 
     /// Ends it: it has so many of what it counts.
-    pub fn end_section(&mut self, section: Section, count: u64) -> Result<(), WriteError> {
+    pub fn end_section(&mut self, section: Section, count: u64) -> Result<(), BlockWriteError> {
         let Section { at, what } = section;
         let content_bytes = self.at() - at - SECTION_HEAD_BYTES;
         let max = u64::from(u32::MAX);
-        let of_32_bits = |value| u32::try_from(value).map_err(|_large| WriteError::TooMuch { what, max });
+        let of_32_bits =
+            |value| u32::try_from(value).map_err(|_large| BlockWriteError::TooMuch { what, max });
         let (len, count) = (of_32_bits(content_bytes + 4)?, of_32_bits(count)?.to_be_bytes());
         if let Some(begin) = at.checked_sub(self.written) {
             // Short ones, of which there are many: cheaper than to combine two sums.
@@ -96,46 +97,46 @@ impl Output {
         } else {
             self.flush()?;
             let head = [len.to_be_bytes(), count].concat();
-            self.file.write_all_at(&head, at).map_err(WriteError::io(&self.path))?;
+            self.file.write_all_at(&head, at).map_err(BlockWriteError::io(&self.path))?;
             self.sum = crc32c::crc32c_combine(crc32c::crc32c(&count), self.sum, content_bytes as usize);
         }
         self.put_sum()
     }
 
     /// Writes zeros up to a multiple.
-    pub fn align(&mut self, to: u64) -> Result<(), WriteError> {
+    pub fn align(&mut self, to: u64) -> Result<(), BlockWriteError> {
         const ZEROS: [u8; 16] = [0; 16];
         let missing = self.at().next_multiple_of(to) - self.at();
         self.put(&ZEROS[..missing as usize])
     }
 
     /// Makes durable what came until now.
-    pub fn sync(&mut self) -> Result<(), WriteError> {
+    pub fn sync(&mut self) -> Result<(), BlockWriteError> {
         self.flush()?;
         self.synced = self.written;
-        self.file.sync_data().map_err(WriteError::io(&self.path))
+        self.file.sync_data().map_err(BlockWriteError::io(&self.path))
     }
 
     /// The same, where that is much.
-    pub fn sync_much(&mut self) -> Result<(), WriteError> {
+    pub fn sync_much(&mut self) -> Result<(), BlockWriteError> {
         if self.written - self.synced > SYNC_EVERY_BYTES { self.sync() } else { Ok(()) }
     }
 
     /// Makes it durable, and says how long it is in bytes.
-    pub fn finish(mut self) -> Result<u64, WriteError> {
+    pub fn finish(mut self) -> Result<u64, BlockWriteError> {
         self.flush()?;
-        self.file.sync_all().map_err(WriteError::io(&self.path))?;
+        self.file.sync_all().map_err(BlockWriteError::io(&self.path))?;
         Ok(self.at())
     }
 
     /// Hands what came until now to the system, to be read while more comes.
-    pub fn written(&mut self) -> Result<Written, WriteError> {
+    pub fn written(&mut self) -> Result<ScratchFile, BlockWriteError> {
         self.flush()?;
-        let file = self.file.try_clone().map_err(WriteError::io(&self.path))?;
-        Ok(Written::new(self.path.clone(), file, self.written))
+        let file = self.file.try_clone().map_err(BlockWriteError::io(&self.path))?;
+        Ok(ScratchFile::new(self.path.clone(), file, self.written))
     }
 
-    fn flush(&mut self) -> Result<(), WriteError> {
+    fn flush(&mut self) -> Result<(), BlockWriteError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let flushed = self.write(&buffer);
         buffer.clear();
@@ -143,16 +144,16 @@ impl Output {
         flushed
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        self.file.write_all(bytes).map_err(WriteError::io(&self.path))?;
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BlockWriteError> {
+        self.file.write_all(bytes).map_err(BlockWriteError::io(&self.path))?;
         self.written += bytes.len() as u64;
         Ok(())
     }
 }
 
 /// Makes the names in a directory durable.
-pub fn sync_dir(dir: &Path) -> Result<(), WriteError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(WriteError::io(dir))
+pub fn sync_dir(dir: &Path) -> Result<(), BlockWriteError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(BlockWriteError::io(dir))
 }
 
 #[cfg(test)]
@@ -162,7 +163,7 @@ mod tests {
     fn check(buffer_bytes: usize, content: &[&[u8]], count: u64) {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a");
-        let mut output = Output::create(&path, buffer_bytes).unwrap();
+        let mut output = OutputFile::create(&path, buffer_bytes).unwrap();
         output.put(b"before").unwrap();
         let section = output.begin_section("a test").unwrap();
         content.iter().for_each(|bytes| output.put(bytes).unwrap());
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn a_section_of_more_than_its_count_holds_is_refused() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut output = Output::create(&scratch.path().join("a"), 64).unwrap();
+        let mut output = OutputFile::create(&scratch.path().join("a"), 64).unwrap();
         let section = output.begin_section("the lists").unwrap();
         let fault = output.end_section(section, 1 << 32).unwrap_err();
         assert_eq!(fault.to_string(), "the lists of a block are more than 4294967295");

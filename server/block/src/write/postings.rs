@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::memory::WriterMemory;
-use super::output::Output;
+use super::output::OutputFile;
 use super::runs::SortedRuns;
-use super::scratch::{self, Written};
-use super::symbols::Symbols;
+use super::scratch::{self, ScratchFile};
+use super::symbols::SymbolOffsets;
 use super::triples::Triple;
-use super::watch::Watch;
-use super::{WriteError, put_uvarint};
+use super::watch::WriteWatch;
+use super::{BlockWriteError, put_uvarint};
 
 const ENTRY_BYTES: u64 = 4;
 const LIST: &str = "the bytes of postings";
@@ -18,25 +18,25 @@ const LIST: &str = "the bytes of postings";
 pub struct PostingsSource<'a> {
     pub dir: &'a Path,
     pub memory: WriterMemory,
-    pub symbols: &'a Symbols,
+    pub symbols: &'a SymbolOffsets,
     /// Of all series, 32 bits each.
-    pub references: &'a Written,
+    pub references: &'a ScratchFile,
     /// The symbols of name and value and the reference, of each label of each series.
     pub labels: &'a SortedRuns<Triple>,
 }
 
 /// Where they begin in the index.
-pub struct Placed {
+pub struct WrittenPostings {
     pub lists_at: u64,
     pub table_at: u64,
 }
 
 /// Writes the lists and their table.
 pub fn put(
-    index: &mut Output,
+    index: &mut OutputFile,
     source: &PostingsSource<'_>,
-    watch: &mut Watch<'_>,
-) -> Result<Placed, WriteError> {
+    watch: &mut WriteWatch<'_>,
+) -> Result<WrittenPostings, BlockWriteError> {
     let memory = source.memory;
     let written = index.written()?;
     let mut symbols = source.symbols.read(&written, memory);
@@ -80,7 +80,7 @@ pub fn put(
     let Table { mut out, entries } = table;
     copy(index, &out.written()?, memory, watch)?;
     index.end_section(section, entries)?;
-    Ok(Placed { lists_at, table_at })
+    Ok(WrittenPostings { lists_at, table_at })
 }
 
 /// A list while it is written.
@@ -90,18 +90,18 @@ struct List {
     series: u64,
 }
 
-fn end(index: &mut Output, list: Option<List>) -> Result<(), WriteError> {
+fn end(index: &mut OutputFile, list: Option<List>) -> Result<(), BlockWriteError> {
     list.map_or(Ok(()), |List { section, series, .. }| index.end_section(section, series))
 }
 
 struct Table {
-    out: Output,
+    out: OutputFile,
     entries: u64,
 }
 
 impl Table {
     /// Adds where a list is.
-    fn put(&mut self, name: &[u8], value: &[u8], at: u64) -> Result<(), WriteError> {
+    fn put(&mut self, name: &[u8], value: &[u8], at: u64) -> Result<(), BlockWriteError> {
         let mut number = vec![2];
         put_uvarint(&mut number, name.len() as u64);
         self.out.put(&number)?;
@@ -119,11 +119,11 @@ impl Table {
 }
 
 fn copy(
-    index: &mut Output,
-    from: &Written,
+    index: &mut OutputFile,
+    from: &ScratchFile,
     memory: WriterMemory,
-    watch: &mut Watch<'_>,
-) -> Result<(), WriteError> {
+    watch: &mut WriteWatch<'_>,
+) -> Result<(), BlockWriteError> {
     let mut reading = from.read(memory.buffer_bytes());
     loop {
         let some = reading.some(usize::MAX)?;

@@ -7,14 +7,14 @@ use std::collections::binary_heap::PeekMut;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use super::WriteError;
+use super::BlockWriteError;
 use super::memory::WriterMemory;
-use super::output::Output;
-use super::scratch::{self, Reading, Written};
-use super::watch::Watch;
+use super::output::OutputFile;
+use super::scratch::{self, ScratchFile, ScratchReader};
+use super::watch::WriteWatch;
 
 /// What is sorted.
-pub trait Record: Ord + Default {
+pub trait SortedRecord: Ord + Default {
     /// Its file's name, while that has one.
     const FILE: &'static str;
 
@@ -22,7 +22,7 @@ pub trait Record: Ord + Default {
     fn put(&self, before: &mut Self, out: &mut Vec<u8>);
 
     /// Reads the next in place of the one before.
-    fn read_next(&mut self, from: &mut Reading<'_>) -> Result<(), WriteError>;
+    fn read_next(&mut self, from: &mut ScratchReader<'_>) -> Result<(), BlockWriteError>;
 }
 
 /// Runs while they are written.
@@ -30,7 +30,7 @@ pub trait Record: Ord + Default {
 pub struct Runs<R> {
     dir: PathBuf,
     memory: WriterMemory,
-    out: Output,
+    out: OutputFile,
     /// Where each ends: eight bytes for what has filled the memory once.
     ends: Vec<u64>,
     before: R,
@@ -41,14 +41,14 @@ pub struct Runs<R> {
 /// Few enough runs to be read in one order.
 #[derive(Debug)]
 pub struct SortedRuns<R> {
-    file: Written,
+    file: ScratchFile,
     ends: Vec<u64>,
     memory: WriterMemory,
     of: PhantomData<R>,
 }
 
-impl<R: Record> Runs<R> {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, WriteError> {
+impl<R: SortedRecord> Runs<R> {
+    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         Ok(Self {
             dir: dir.to_owned(),
             memory,
@@ -65,7 +65,7 @@ impl<R: Record> Runs<R> {
     }
 
     /// Adds a record, no less than the one before it in its run, and says how long it is in bytes.
-    pub fn put(&mut self, record: &R) -> Result<usize, WriteError> {
+    pub fn put(&mut self, record: &R) -> Result<usize, BlockWriteError> {
         self.record.clear();
         record.put(&mut self.before, &mut self.record);
         self.record_bytes_max = self.record_bytes_max.max(self.record.len());
@@ -82,7 +82,7 @@ impl<R: Record> Runs<R> {
     }
 
     /// Merges until the runs that are left can be read together.
-    pub fn finish(mut self, watch: &mut Watch<'_>) -> Result<SortedRuns<R>, WriteError> {
+    pub fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<R>, BlockWriteError> {
         let memory = self.memory;
         loop {
             let fan_in = memory.fan_in(self.record_bytes_max);
@@ -106,9 +106,9 @@ impl<R: Record> Runs<R> {
     }
 }
 
-impl<R: Record> SortedRuns<R> {
+impl<R: SortedRecord> SortedRuns<R> {
     /// Reads all, ascending.
-    pub fn read(&self) -> Result<Merge<'_, R>, WriteError> {
+    pub fn read(&self) -> Result<Merge<'_, R>, BlockWriteError> {
         Merge::begin(&self.file, 0, &self.ends, self.memory)
     }
 }
@@ -116,15 +116,20 @@ impl<R: Record> SortedRuns<R> {
 /// Runs that are read in one order.
 #[derive(Debug)]
 pub struct Merge<'a, R> {
-    runs: Vec<Reading<'a>>,
+    runs: Vec<ScratchReader<'a>>,
     /// Each run's next record, and the run.
     heads: BinaryHeap<Reverse<(R, usize)>>,
     /// Whether the least was given out.
     is_given: bool,
 }
 
-impl<'a, R: Record> Merge<'a, R> {
-    fn begin(file: &'a Written, from: u64, ends: &[u64], memory: WriterMemory) -> Result<Self, WriteError> {
+impl<'a, R: SortedRecord> Merge<'a, R> {
+    fn begin(
+        file: &'a ScratchFile,
+        from: u64,
+        ends: &[u64],
+        memory: WriterMemory,
+    ) -> Result<Self, BlockWriteError> {
         let begins = std::iter::once(&from).chain(ends);
         let pieces = begins.zip(ends).map(|(from, to)| file.read_piece(*from, *to, memory.read_bytes()));
         let (mut runs, mut heads) = (pieces.collect::<Vec<_>>(), Vec::with_capacity(ends.len()));
@@ -137,7 +142,7 @@ impl<'a, R: Record> Merge<'a, R> {
     }
 
     /// The next record; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<&R>, WriteError> {
+    pub fn next(&mut self) -> Result<Option<&R>, BlockWriteError> {
         if self.is_given
             && let Some(mut head) = self.heads.peek_mut()
         {

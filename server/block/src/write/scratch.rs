@@ -6,20 +6,20 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::WriteError;
-use super::output::Output;
-use crate::fault::{Misread, Problem};
+use super::BlockWriteError;
+use super::output::OutputFile;
+use crate::error::{BlockErrorKind, BlockSectionError};
 
 /// Makes one. Errors name it by where it was made.
-pub fn create(path: &Path, buffer_bytes: usize) -> Result<Output, WriteError> {
-    let output = Output::create(path, buffer_bytes)?;
-    std::fs::remove_file(path).map_err(WriteError::io(path))?;
+pub fn create(path: &Path, buffer_bytes: usize) -> Result<OutputFile, BlockWriteError> {
+    let output = OutputFile::create(path, buffer_bytes)?;
+    std::fs::remove_file(path).map_err(BlockWriteError::io(path))?;
     Ok(output)
 }
 
 /// What has been written of a file.
 #[derive(Debug)]
-pub struct Written {
+pub struct ScratchFile {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -27,8 +27,8 @@ pub struct Written {
 
 /// Reads a piece of it from its begin to its end.
 #[derive(Debug)]
-pub struct Reading<'a> {
-    of: &'a Written,
+pub struct ScratchReader<'a> {
+    of: &'a ScratchFile,
     /// How far the buffer reaches in the file, and how far the piece does.
     at: u64,
     end: u64,
@@ -38,7 +38,7 @@ pub struct Reading<'a> {
     buffer_bytes: usize,
 }
 
-impl Written {
+impl ScratchFile {
     pub const fn new(path: PathBuf, file: File, bytes: u64) -> Self {
         Self { path, file, bytes }
     }
@@ -53,23 +53,23 @@ impl Written {
     }
 
     /// Reads all of it, so many bytes at a time.
-    pub const fn read(&self, buffer_bytes: usize) -> Reading<'_> {
+    pub const fn read(&self, buffer_bytes: usize) -> ScratchReader<'_> {
         self.read_piece(0, self.bytes, buffer_bytes)
     }
 
     /// Reads from one place to another.
-    pub const fn read_piece(&self, from: u64, to: u64, buffer_bytes: usize) -> Reading<'_> {
-        Reading { of: self, at: from, end: to, buffer: Vec::new(), taken: 0, buffer_bytes }
+    pub const fn read_piece(&self, from: u64, to: u64, buffer_bytes: usize) -> ScratchReader<'_> {
+        ScratchReader { of: self, at: from, end: to, buffer: Vec::new(), taken: 0, buffer_bytes }
     }
 }
 
-impl Reading<'_> {
+impl ScratchReader<'_> {
     pub const fn is_at_end(&self) -> bool {
         self.taken == self.buffer.len() && self.at == self.end
     }
 
     /// The next bytes, some of them, and no more than so many; none only at the end.
-    pub fn some(&mut self, max: usize) -> Result<&[u8], WriteError> {
+    pub fn some(&mut self, max: usize) -> Result<&[u8], BlockWriteError> {
         if self.taken == self.buffer.len() && self.at < self.end {
             self.fill()?;
         }
@@ -79,7 +79,7 @@ impl Reading<'_> {
     }
 
     /// Puts the next bytes, so many, after those that are there.
-    pub fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), WriteError> {
+    pub fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), BlockWriteError> {
         let mut left = bytes;
         while left > 0 {
             let some = self.some(left)?;
@@ -93,7 +93,7 @@ impl Reading<'_> {
     }
 
     /// Goes past so many bytes.
-    pub fn skip(&mut self, bytes: u64) -> Result<(), WriteError> {
+    pub fn skip(&mut self, bytes: u64) -> Result<(), BlockWriteError> {
         let held = (self.buffer.len() - self.taken) as u64;
         if bytes <= held {
             self.taken += bytes as usize;
@@ -105,7 +105,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn byte(&mut self) -> Result<u8, WriteError> {
+    fn byte(&mut self) -> Result<u8, BlockWriteError> {
         if self.taken == self.buffer.len() {
             if self.at == self.end {
                 return Err(self.ended());
@@ -117,7 +117,7 @@ impl Reading<'_> {
     }
 
     /// A number as [`super::put_uvarint`] writes it.
-    pub fn uvarint(&mut self) -> Result<u64, WriteError> {
+    pub fn uvarint(&mut self) -> Result<u64, BlockWriteError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -126,30 +126,30 @@ impl Reading<'_> {
                 return Ok(value);
             }
         }
-        Err(self.wrong(Problem::VarintTooLong))
+        Err(self.wrong(BlockErrorKind::VarintTooLong))
     }
 
     /// The same, of 32 bits.
-    pub fn uvarint_32(&mut self, what: &'static str) -> Result<u32, WriteError> {
+    pub fn uvarint_32(&mut self, what: &'static str) -> Result<u32, BlockWriteError> {
         let value = self.uvarint()?;
-        u32::try_from(value).map_err(|_large| self.wrong(Problem::Overflows { what }))
+        u32::try_from(value).map_err(|_large| self.wrong(BlockErrorKind::Overflows { what }))
     }
 
     /// What is wrong where it is.
-    pub fn wrong(&self, problem: Problem) -> WriteError {
+    pub fn wrong(&self, problem: BlockErrorKind) -> BlockWriteError {
         let at = self.at - (self.buffer.len() - self.taken) as u64;
-        Misread::new(at, problem).of(&self.of.path).into()
+        BlockSectionError::new(at, problem).of(&self.of.path).into()
     }
 
-    fn ended(&self) -> WriteError {
-        WriteError::io(&self.of.path)(Error::from(ErrorKind::UnexpectedEof))
+    fn ended(&self) -> BlockWriteError {
+        BlockWriteError::io(&self.of.path)(Error::from(ErrorKind::UnexpectedEof))
     }
 
-    fn fill(&mut self) -> Result<(), WriteError> {
+    fn fill(&mut self) -> Result<(), BlockWriteError> {
         let len = (self.end - self.at).min(self.buffer_bytes.max(1) as u64);
         self.buffer.resize(len as usize, 0);
         self.taken = self.buffer.len();
-        self.of.file.read_exact_at(&mut self.buffer, self.at).map_err(WriteError::io(&self.of.path))?;
+        self.of.file.read_exact_at(&mut self.buffer, self.at).map_err(BlockWriteError::io(&self.of.path))?;
         self.at += len;
         self.taken = 0;
         Ok(())
@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(taken, b"helloworld");
             assert!(reading.is_at_end() && reading.some(9).unwrap().is_empty());
             for fault in [reading.take_into(1, &mut taken), reading.skip(1), reading.uvarint().map(drop)] {
-                assert!(matches!(fault, Err(WriteError::Io { .. })), "{fault:?}");
+                assert!(matches!(fault, Err(BlockWriteError::Io { .. })), "{fault:?}");
             }
             let fault = written.read(buffer_bytes).uvarint_32("a test").unwrap_err();
             assert!(fault.to_string().contains("a test overflows"), "{fault}");

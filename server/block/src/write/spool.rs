@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
-use super::WriteError;
+use super::BlockWriteError;
 use super::memory::WriterMemory;
-use super::output::Output;
-use super::scratch::{self, Reading, Written};
+use super::output::OutputFile;
+use super::scratch::{self, ScratchFile, ScratchReader};
 
 /// While it is written: each record with its length, 32 bits, in front.
 #[derive(Debug)]
-pub struct Spool(Output);
+pub struct Spool(OutputFile);
 
 /// Goes through the records.
 #[derive(Debug)]
-pub struct Records<'a> {
-    reading: Reading<'a>,
+pub struct SpoolRecords<'a> {
+    reading: ScratchReader<'a>,
     record: Vec<u8>,
 }
 
 impl Spool {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, WriteError> {
+    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         scratch::create(&dir.join("series.spool"), memory.buffer_bytes()).map(Self)
     }
 
@@ -28,27 +28,27 @@ impl Spool {
     }
 
     /// Adds a record in parts.
-    pub fn put(&mut self, parts: &[&[u8]]) -> Result<(), WriteError> {
+    pub fn put(&mut self, parts: &[&[u8]]) -> Result<(), BlockWriteError> {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
         let max = u64::from(u32::MAX);
-        let len =
-            u32::try_from(len).map_err(|_large| WriteError::TooMuch { what: "a series' chunks", max })?;
+        let len = u32::try_from(len)
+            .map_err(|_large| BlockWriteError::TooMuch { what: "a series' chunks", max })?;
         self.0.put(&len.to_be_bytes())?;
         parts.iter().try_for_each(|part| self.0.put(part))
     }
 
-    pub fn finish(mut self) -> Result<Written, WriteError> {
+    pub fn finish(mut self) -> Result<ScratchFile, BlockWriteError> {
         self.0.written()
     }
 }
 
-impl<'a> Records<'a> {
-    pub const fn read(spool: &'a Written, buffer_bytes: usize) -> Self {
+impl<'a> SpoolRecords<'a> {
+    pub const fn read(spool: &'a ScratchFile, buffer_bytes: usize) -> Self {
         Self { reading: spool.read(buffer_bytes), record: Vec::new() }
     }
 
     /// The next record; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, WriteError> {
+    pub fn next(&mut self) -> Result<Option<&[u8]>, BlockWriteError> {
         if self.reading.is_at_end() {
             return Ok(None);
         }

@@ -3,21 +3,21 @@
 use std::ops::Range;
 
 use super::memory::WriterMemory;
-use super::output::Output;
+use super::output::OutputFile;
 use super::runs::SortedRuns;
-use super::scratch::{Reading, Written};
+use super::scratch::{ScratchFile, ScratchReader};
 use super::texts::NumberedText;
 use super::triples::{Triple, Triples};
-use super::watch::Watch;
-use super::{WriteError, put_uvarint};
-use crate::fault::Problem;
+use super::watch::WriteWatch;
+use super::{BlockWriteError, put_uvarint};
+use crate::error::BlockErrorKind;
 
 /// What one takes on disk, about.
 pub const TRIPLE_BYTES: usize = 5;
 
 /// Where symbols are in the index: of one in so many.
 #[derive(Debug)]
-pub struct Symbols {
+pub struct SymbolOffsets {
     /// Of those that are multiples of `every`.
     places: Vec<u32>,
     every: u32,
@@ -29,16 +29,16 @@ pub struct Symbols {
 
 /// Writes the symbols, ascending, and for each text `(0, its number, its symbol's)`.
 pub fn put(
-    index: &mut Output,
+    index: &mut OutputFile,
     texts: &SortedRuns<NumberedText>,
     ordinals: &mut Triples,
     memory: WriterMemory,
-    watch: &mut Watch<'_>,
-) -> Result<Symbols, WriteError> {
+    watch: &mut WriteWatch<'_>,
+) -> Result<SymbolOffsets, BlockWriteError> {
     let section = index.begin_section("the bytes of all symbols")?;
     let places_max = (memory.places_bytes() / size_of::<u32>()).max(2);
     let begin = index.at();
-    let mut symbols = Symbols {
+    let mut symbols = SymbolOffsets {
         places: Vec::with_capacity(places_max),
         every: 1,
         places_max,
@@ -66,11 +66,11 @@ pub fn put(
     Ok(symbols)
 }
 
-impl Symbols {
-    /// The next symbol lies there.
-    fn note(&mut self, at: u64) -> Result<(), WriteError> {
+impl SymbolOffsets {
+    /// The next symbol is there.
+    fn note(&mut self, at: u64) -> Result<(), BlockWriteError> {
         let max = u64::from(u32::MAX);
-        let too_much = || WriteError::TooMuch { what: "the bytes of all symbols", max };
+        let too_much = || BlockWriteError::TooMuch { what: "the bytes of all symbols", max };
         let place = u32::try_from(at - self.piece.start).map_err(|_far| too_much())?;
         if self.count.is_multiple_of(self.every) {
             if self.places.len() == self.places_max {
@@ -91,7 +91,7 @@ impl Symbols {
     }
 
     /// Reads them out of the index.
-    pub fn read<'a>(&'a self, index: &'a Written, memory: WriterMemory) -> SymbolReader<'a> {
+    pub fn read<'a>(&'a self, index: &'a ScratchFile, memory: WriterMemory) -> SymbolReader<'a> {
         SymbolReader { symbols: self, index, reading: None, next: 0, buffer_bytes: memory.read_bytes() }
     }
 }
@@ -99,9 +99,9 @@ impl Symbols {
 /// Finds symbols by their numbers; cheapest, where they ascend.
 #[derive(Debug)]
 pub struct SymbolReader<'a> {
-    symbols: &'a Symbols,
-    index: &'a Written,
-    reading: Option<Reading<'a>>,
+    symbols: &'a SymbolOffsets,
+    index: &'a ScratchFile,
+    reading: Option<ScratchReader<'a>>,
     /// Where `reading` is.
     next: u32,
     buffer_bytes: usize,
@@ -109,8 +109,8 @@ pub struct SymbolReader<'a> {
 
 impl SymbolReader<'_> {
     /// Puts a symbol in the place of what is there.
-    pub fn read(&mut self, ordinal: u32, text: &mut Vec<u8>) -> Result<(), WriteError> {
-        let Symbols { places, every, piece, .. } = self.symbols;
+    pub fn read(&mut self, ordinal: u32, text: &mut Vec<u8>) -> Result<(), BlockWriteError> {
+        let SymbolOffsets { places, every, piece, .. } = self.symbols;
         let group = ordinal / every;
         let is_ahead = self.next <= ordinal && self.next / every == group;
         let mut reading = match self.reading.take() {
@@ -129,7 +129,7 @@ impl SymbolReader<'_> {
         }
         let len = reading.uvarint()?;
         if len > piece.end - piece.start {
-            return Err(reading.wrong(Problem::EndsEarly { what: "a symbol" }));
+            return Err(reading.wrong(BlockErrorKind::EndsEarly { what: "a symbol" }));
         }
         text.clear();
         reading.take_into(len as usize, text)?;
@@ -150,7 +150,7 @@ pub struct Ordinals<'a> {
 }
 
 impl<'a> Ordinals<'a> {
-    pub fn read(sorted: &'a SortedRuns<Triple>) -> Result<Self, WriteError> {
+    pub fn read(sorted: &'a SortedRuns<Triple>) -> Result<Self, BlockWriteError> {
         Ok(Self { merge: sorted.read()?, known: Vec::new(), next: 0 })
     }
 
@@ -159,8 +159,8 @@ impl<'a> Ordinals<'a> {
         self.known.clear();
     }
 
-    /// Of a text; `None` where none was numbered so, for each is numbered as it comes.
-    pub fn of(&mut self, number: u32) -> Result<Option<u32>, WriteError> {
+    /// Of a text; `None` where none was numbered so, because each is numbered as it comes.
+    pub fn of(&mut self, number: u32) -> Result<Option<u32>, BlockWriteError> {
         if let Some(ordinal) = self.known.get(number as usize) {
             return Ok(Some(*ordinal));
         }

@@ -14,7 +14,7 @@ use crate::cut::{SourceChunk, cut_chunks};
 use crate::series::SeriesWalk;
 use crate::symbols::Symbols;
 use crate::toc::Toc;
-use crate::window::Window;
+use crate::window::FileWindow;
 use crate::{Block, Contents, verify};
 
 pub(crate) const RANGE_MS: i64 = 7_200_000;
@@ -101,7 +101,7 @@ pub(crate) fn write_all(
     series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
     range_ms: std::ops::RangeInclusive<i64>,
     floats: FloatEncoding,
-) -> Result<Option<FinishedBlock>, WriteError> {
+) -> Result<Option<FinishedBlock>, BlockWriteError> {
     write_all_in(WriterMemory::MAX, parent, series, range_ms, floats)
 }
 
@@ -111,7 +111,7 @@ fn write_all_in(
     series: &BTreeMap<Vec<(String, String)>, Vec<Source>>,
     range_ms: std::ops::RangeInclusive<i64>,
     floats: FloatEncoding,
-) -> Result<Option<FinishedBlock>, WriteError> {
+) -> Result<Option<FinishedBlock>, BlockWriteError> {
     let ulid = Ulid::from_parts(1, 2);
     let mut writer = BlockWriter::create(parent.join(ulid.to_string()), ulid, memory)?;
     for (labels, sources) in series {
@@ -224,7 +224,7 @@ fn check_block(
     assert_eq!((meta.min_ms, meta.end_ms), (*times().min().unwrap(), times().max().unwrap() + 1));
     let mut expect_postings = BTreeMap::<_, Vec<u64>>::new();
     let path = dir.join("index");
-    let mut index = Window::open(&path, 1 << 20).unwrap();
+    let mut index = FileWindow::open(&path, 1 << 20).unwrap();
     let toc = Toc::read(&mut index).unwrap();
     let (mut symbols, mut walk) = (Symbols::open(&path, toc.symbols).unwrap(), SeriesWalk::new(&toc));
     while let Some(series) = walk.next(&mut index).unwrap() {
@@ -293,7 +293,7 @@ pub(super) fn add(
     writer: &mut BlockWriter,
     labels: &[(&str, &str)],
     chunks: &[CutChunk<'_>],
-) -> Result<(), WriteError> {
+) -> Result<(), BlockWriteError> {
     writer.add_series(labels.iter().copied(), |out| chunks.iter().try_for_each(|chunk| out.put(*chunk)))
 }
 
@@ -312,11 +312,11 @@ fn what_no_block_has_is_refused() {
     ];
     for labels in unordered {
         let fault = add(&mut writer, labels, &[chunk(1, 2)]).unwrap_err();
-        assert!(matches!(fault, WriteError::SeriesOrder(_)), "{labels:?}: {fault}");
+        assert!(matches!(fault, BlockWriteError::SeriesOrder(_)), "{labels:?}: {fault}");
     }
     for chunks in [[chunk(1, 5), chunk(5, 6)], [chunk(1, 2), chunk(4, 3)]] {
         let fault = add(&mut writer, &[("z", "z")], &chunks).unwrap_err();
-        assert!(matches!(fault, WriteError::ChunkOrder { .. }), "{fault}");
+        assert!(matches!(fault, BlockWriteError::ChunkOrder { .. }), "{fault}");
     }
 }
 
@@ -334,7 +334,7 @@ fn a_block_that_nobody_wants_any_more_is_not_finished_whatever_it_is_at() {
         asked.set(0);
         let is_wanted = |_| asked.replace(asked.get() + 1) < wanted;
         match writer.finish(&is_wanted) {
-            Err(WriteError::Unwanted) => {
+            Err(BlockWriteError::Unwanted) => {
                 assert!(!dir.join("meta.json").exists());
                 assert_eq!(*asked.get_mut(), wanted + 1, "it ends at once");
             }
@@ -366,7 +366,7 @@ fn what_a_writer_takes_is_what_it_was_given_and_some_times_its_largest_series() 
     assert!(writer.memory_bytes() >= with_chunks + (1 << 20));
 }
 
-/// A block of two series, and where it lies.
+/// A block of two series, and where it is.
 pub(crate) fn written(parent: &Path) -> PathBuf {
     let source = |begin_ms: i64| Source {
         contents: Contents::Floats(FloatEncoding::Xor),
@@ -406,8 +406,8 @@ fn a_whole_block_is_verified_and_what_is_wrong_with_another_is_told() {
         let told = damages(&dir);
         assert!(told.len() == 1 && told[0].contains(words), "{told:?}");
     };
-    check("\"numSamples\": 80", "\"numSamples\": 79", "meta.json tells 79 samples, and there are 80");
-    check("\"numSeries\": 2", "\"numSeries\": 3", "meta.json tells 3 series, and there are 2");
+    check("\"numSamples\": 80", "\"numSamples\": 79", "meta.json says 79 samples, but there are 80");
+    check("\"numSeries\": 2", "\"numSeries\": 3", "meta.json says 3 series, but there are 2");
     check("\"minTime\": 0", "\"minTime\": 1", "{__name__=\"up\", job=\"a\"}: it has samples outside");
     std::fs::write(dir.join("meta.json"), &meta).unwrap();
     assert_eq!(damages(&dir), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Texts, told apart in a bounded table: where it is full they are sorted and written to disk, and it begins anew. All of
-//! them are numbered in the order in which they came, and a text that came in two tables has a number of each.
+//! Texts, each once in a bounded table: where it is full they are sorted and written to disk, and it starts over. All
+//! of them are numbered in the order in which they came, and a text that came in two tables has a number of each.
 
 use std::hash::BuildHasher;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::memory::WriterMemory;
-use super::runs::{Record, Runs, SortedRuns};
-use super::scratch::Reading;
-use super::watch::Watch;
-use super::{WriteError, put_uvarint};
+use super::runs::{Runs, SortedRecord, SortedRuns};
+use super::scratch::ScratchReader;
+use super::watch::WriteWatch;
+use super::{BlockWriteError, put_uvarint};
 
 /// An entry beside its text: where that ends, its place in the table with its share of free ones, and its number as they
 /// are sorted.
@@ -23,7 +23,7 @@ pub struct NumberedText {
     pub number: u32,
 }
 
-impl Record for NumberedText {
+impl SortedRecord for NumberedText {
     const FILE: &'static str = "texts.run";
 
     fn put(&self, _before: &mut Self, out: &mut Vec<u8>) {
@@ -32,7 +32,7 @@ impl Record for NumberedText {
         put_uvarint(out, u64::from(self.number));
     }
 
-    fn read_next(&mut self, from: &mut Reading<'_>) -> Result<(), WriteError> {
+    fn read_next(&mut self, from: &mut ScratchReader<'_>) -> Result<(), BlockWriteError> {
         let len = from.uvarint_32("a text")?;
         self.text.clear();
         from.take_into(len as usize, &mut self.text)?;
@@ -56,7 +56,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, WriteError> {
+    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         // A half each: where texts are shorter or longer than entries, it is full before all is taken.
         let bytes_max = memory.texts_bytes() / 2;
         let entries_max = bytes_max / ENTRY_BYTES;
@@ -99,12 +99,12 @@ impl Texts {
     }
 
     /// Writes the table to disk; the next begins without a text.
-    pub fn end_table(&mut self) -> Result<(), WriteError> {
+    pub fn end_table(&mut self) -> Result<(), BlockWriteError> {
         let Self { bytes, ends, table, runs, .. } = self;
         let count = ends.len() as u32;
         let after = self.numbered.checked_add(count);
-        let after =
-            after.ok_or(WriteError::TooMuch { what: "the texts of all series", max: u64::from(u32::MAX) })?;
+        let after = after
+            .ok_or(BlockWriteError::TooMuch { what: "the texts of all series", max: u64::from(u32::MAX) })?;
         let mut numbers: Vec<u32> = (0..count).collect();
         numbers.sort_unstable_by(|left, right| text_at(bytes, ends, *left).cmp(text_at(bytes, ends, *right)));
         let mut record = NumberedText::default();
@@ -125,7 +125,7 @@ impl Texts {
     }
 
     /// All of them by text and number.
-    pub fn finish(mut self, watch: &mut Watch<'_>) -> Result<SortedRuns<NumberedText>, WriteError> {
+    pub fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<NumberedText>, BlockWriteError> {
         self.end_table()?;
         let Self { bytes, ends, table, runs, .. } = self;
         // What merges takes their place in memory.

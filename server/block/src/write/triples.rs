@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::memory::WriterMemory;
-use super::runs::{Record, Runs, SortedRuns};
-use super::scratch::Reading;
-use super::watch::Watch;
-use super::{WriteError, put_uvarint};
-use crate::fault::Problem;
+use super::runs::{Runs, SortedRecord, SortedRuns};
+use super::scratch::ScratchReader;
+use super::watch::WriteWatch;
+use super::{BlockWriteError, put_uvarint};
+use crate::error::BlockErrorKind;
 
 /// Three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -24,7 +24,7 @@ impl Triple {
 }
 
 /// Of each number how much it is more than before, up to the first that is more; those after that as they are.
-impl Record for Triple {
+impl SortedRecord for Triple {
     const FILE: &'static str = "numbers.run";
 
     fn put(&self, before: &mut Self, out: &mut Vec<u8>) {
@@ -37,12 +37,13 @@ impl Record for Triple {
         put_uvarint(out, u64::from(if is_same { third - before_third } else { third }));
     }
 
-    fn read_next(&mut self, from: &mut Reading<'_>) -> Result<(), WriteError> {
+    fn read_next(&mut self, from: &mut ScratchReader<'_>) -> Result<(), BlockWriteError> {
         let (first, second, third) = self.numbers();
         let mut add = |before: u32| {
             let more = from.uvarint_32("a number")?;
             let sum = before.checked_add(more);
-            sum.ok_or_else(|| from.wrong(Problem::Overflows { what: "a number" })).map(|sum| (sum, more == 0))
+            sum.ok_or_else(|| from.wrong(BlockErrorKind::Overflows { what: "a number" }))
+                .map(|sum| (sum, more == 0))
         };
         let (first, is_first_same) = add(first)?;
         let (second, is_second_same) = add(if is_first_same { second } else { 0 })?;
@@ -62,12 +63,12 @@ pub struct Triples {
 }
 
 impl Triples {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, WriteError> {
+    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         let held_max = (memory.sorted_bytes() / size_of::<Triple>()).max(1);
         Ok(Self { held: Vec::with_capacity(held_max), held_max, runs: Runs::create(dir, memory)? })
     }
 
-    pub fn push(&mut self, triple: Triple) -> Result<(), WriteError> {
+    pub fn push(&mut self, triple: Triple) -> Result<(), BlockWriteError> {
         if self.held.len() == self.held_max {
             self.end_run()?;
         }
@@ -75,13 +76,13 @@ impl Triples {
         Ok(())
     }
 
-    pub fn finish(mut self, watch: &mut Watch<'_>) -> Result<SortedRuns<Triple>, WriteError> {
+    pub fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<Triple>, BlockWriteError> {
         self.end_run()?;
         drop(self.held);
         self.runs.finish(watch)
     }
 
-    fn end_run(&mut self) -> Result<(), WriteError> {
+    fn end_run(&mut self) -> Result<(), BlockWriteError> {
         self.held.sort_unstable();
         self.held.iter().try_for_each(|triple| self.runs.put(triple).map(drop))?;
         self.runs.end_run();
@@ -102,7 +103,7 @@ mod tests {
         triples
             .iter()
             .for_each(|(first, second, third)| out.push(Triple::new(*first, *second, *third)).unwrap());
-        let runs = out.finish(&mut Watch::new(&|_bytes| true)).unwrap();
+        let runs = out.finish(&mut WriteWatch::new(&|_bytes| true)).unwrap();
         let (mut merge, mut all) = (runs.read().unwrap(), Vec::new());
         while let Some(triple) = merge.next().unwrap() {
             all.push(triple.numbers());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::WriteError;
+use super::BlockWriteError;
 
 /// It is asked at once, and each time that so much has passed since.
 const ASK_EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(50) };
@@ -11,7 +11,7 @@ const STEPS: u32 = if cfg!(test) { 64 } else { 512 };
 /// ... or so many bytes, where a step is a buffer.
 const BYTES: u64 = 1 << 20;
 
-pub struct Watch<'a> {
+pub struct WriteWatch<'a> {
     go_on: &'a dyn Fn(u64) -> bool,
     /// Since the last look.
     steps: u32,
@@ -20,14 +20,14 @@ pub struct Watch<'a> {
     asked: Option<Instant>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> WriteWatch<'a> {
     /// Asks whether to go on, after so many bytes.
     pub fn new(go_on: &'a dyn Fn(u64) -> bool) -> Self {
         Self { go_on, steps: 0, bytes: 0, written_bytes: 0, asked: None }
     }
 
     /// One step more, in which about so many bytes were written.
-    pub fn step(&mut self, written_bytes: usize) -> Result<(), WriteError> {
+    pub fn step(&mut self, written_bytes: usize) -> Result<(), BlockWriteError> {
         self.steps += 1;
         self.bytes += written_bytes as u64;
         self.written_bytes += written_bytes as u64;
@@ -37,7 +37,7 @@ impl<'a> Watch<'a> {
         (self.steps, self.bytes) = (0, 0);
         if self.asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             self.asked = Some(Instant::now());
-            return if (self.go_on)(self.written_bytes) { Ok(()) } else { Err(WriteError::Unwanted) };
+            return if (self.go_on)(self.written_bytes) { Ok(()) } else { Err(BlockWriteError::Unwanted) };
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ fn told(pid: &Option<u32>) -> String {
 }
 
 impl DirectoryLock {
-    /// Locks the data directory at `root`, or tells at once who has it.
+    /// Locks the data directory at `root`, or returns at once who has it.
     pub fn take(root: &Path) -> Result<Self, LockError> {
         let failed = |error| LockError::Io { directory: root.into(), error };
         let mut options = OpenOptions::new();

@@ -6,7 +6,7 @@
 //! Knows nothing of what is in a file.
 //!
 //! The node's own, on an executor, is the runtime's; [`blocking`] is for commands that work offline and
-//! for tests; [`lock`] keeps a second process away; [`room`] tells what is left.
+//! for tests; [`lock`] keeps a second process away; [`room`] says what is left.
 
 pub mod blocking;
 pub mod lock;
@@ -76,7 +76,7 @@ pub trait File: 'static {
     ) -> impl Future<Output = Result<(), DiskError>>;
 
     /// Waits until no write of a process that is gone is on its way to the file any more, as far as the file
-    /// system can tell. A process that is killed may leave one behind, and it is not to come after those of
+    /// system knows. A process that is killed may leave one behind, and it is not to come after those of
     /// the process that follows.
     fn settle(&self) -> impl Future<Output = Result<(), DiskError>> {
         async { Ok(()) }

@@ -5,7 +5,7 @@ pub fn len(parts: &[&[u8]]) -> usize {
     parts.iter().map(|part| part.len()).sum()
 }
 
-/// Fills `into` with what stands at `from` in `parts` put together, and with zeros past their end.
+/// Fills `into` with what is at `from` in `parts` put together, and with zeros past their end.
 pub fn copy(parts: &[&[u8]], from: usize, into: &mut [u8]) {
     let (mut skip, mut filled) = (from, 0);
     for part in parts {

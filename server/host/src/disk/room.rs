@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::counters;
 
 counters! {
-    /// The room of the file system that the data directory lies on. What is kept for the superuser isn't free.
+    /// The room of the file system that the data directory is on. What is kept for the superuser isn't free.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct FileSystemRoom {
         /// What the file system of the data directory holds, whoever uses it.
@@ -22,7 +22,7 @@ counters! {
 }
 
 impl FileSystemRoom {
-    /// Of the file system that a path lies on. Takes as long as the file system does, which is forever
+    /// Of the file system that a path is on. Takes as long as the file system does, which is forever
     /// where it hangs: not for an executor.
     pub fn of(path: &Path) -> io::Result<Self> {
         let told = statvfs(path)?;
@@ -40,7 +40,7 @@ pub struct RoomSeen {
 }
 
 impl RoomSeen {
-    /// Notes what was seen; `None`: it can't be told any more.
+    /// Notes what was seen; `None`: it can't be read any more.
     pub fn set(&self, room: Option<FileSystemRoom>) {
         let FileSystemRoom { size_bytes, free_bytes } = room.unwrap_or_default();
         // A reader between the two sees sizes of two moments, and each is true of one.

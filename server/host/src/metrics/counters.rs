@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use silverback_model::ShardId;
 
-use super::{Durations, Family, Kind};
+use super::{Durations, Family, MetricKind};
 
-/// The metric that tells one field of `T`.
+/// The metric that shows one field of `T`.
 #[derive(Debug)]
 pub struct Metric<T> {
     /// Its name.
     pub name: &'static str,
     /// What its numbers mean.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it counts or measures, in a sentence.
     pub help: &'static str,
     /// What the field says.
-    pub reading: fn(&T) -> Reading,
+    pub reading: fn(&T) -> MetricReading,
 }
 
 /// What one field says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reading {
+pub enum MetricReading {
     /// Nothing.
     Absent,
     /// A counter or a gauge.
@@ -32,7 +32,7 @@ pub enum Reading {
     Durations(Durations),
 }
 
-impl Reading {
+impl MetricReading {
     /// A number in units so large.
     pub fn per(self, unit: f64) -> Self {
         match self {
@@ -45,7 +45,7 @@ impl Reading {
 /// Makes readings of numbers of these types.
 macro_rules! numbers {
     ($($number:ident: $type:ty => $read:expr;)+) => {
-        $(impl From<&$type> for Reading {
+        $(impl From<&$type> for MetricReading {
             fn from($number: &$type) -> Self {
                 Self::Number($read as f64)
             }
@@ -61,13 +61,13 @@ numbers! {
     is_so: AtomicBool => u8::from(is_so.load(Ordering::Relaxed));
 }
 
-impl From<&Option<usize>> for Reading {
+impl From<&Option<usize>> for MetricReading {
     fn from(number: &Option<usize>) -> Self {
         number.as_ref().map_or(Self::Absent, Self::from)
     }
 }
 
-impl From<&Durations> for Reading {
+impl From<&Durations> for MetricReading {
     fn from(durations: &Durations) -> Self {
         Self::Durations(*durations)
     }
@@ -92,16 +92,16 @@ impl<T> Metric<T> {
         let mut family = Family::new(self.name, self.kind, self.help);
         for (labels, counts) in counts {
             match (self.reading)(counts) {
-                Reading::Absent => {}
-                Reading::Number(number) => family.push(labels, number),
-                Reading::Durations(durations) => family.push_durations(labels, &durations),
+                MetricReading::Absent => {}
+                MetricReading::Number(number) => family.push(labels, number),
+                MetricReading::Durations(durations) => family.push_durations(labels, &durations),
             }
         }
         family
     }
 }
 
-/// The families of what the node counts once, as `METRICS` tells them.
+/// The families of what the node counts once, as `METRICS` lists them.
 pub fn families<T>(metrics: &[Metric<T>], counts: &T) -> impl Iterator<Item = Family> {
     metrics.iter().map(move |metric| metric.labelled([([], counts)]))
 }
@@ -125,12 +125,12 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// What tells of them in a scrape.
+            /// What shows them in a scrape.
             pub const METRICS: &'static [$crate::metrics::Metric<Self>] = &[$($crate::metrics::Metric {
                 name: $metric,
-                kind: $crate::metrics::Kind::$kind,
+                kind: $crate::metrics::MetricKind::$kind,
                 help: concat!($($help),+).trim_ascii_start(),
-                reading: |counts| $crate::metrics::Reading::from(&counts.$field)$(.per($unit))?,
+                reading: |counts| $crate::metrics::MetricReading::from(&counts.$field)$(.per($unit))?,
             },)*];
         }
     };
@@ -150,7 +150,7 @@ mod tests {
             /// Most of them.
             most: Option<usize> => Gauge "most",
         } {
-            /// Told by nothing.
+            /// Shown by nothing.
             silent: u64,
         }
     }

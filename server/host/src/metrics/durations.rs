@@ -66,13 +66,13 @@ fn seconds(us: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Kind;
+    use crate::metrics::MetricKind;
 
     #[test]
     fn each_duration_is_counted_below_the_bounds_that_it_does_not_exceed() {
         let mut durations = Durations::default();
         [1, 100, 101, 900_000, 1_000_001].into_iter().for_each(|us| durations.add(us));
-        let mut family = Family::new("h_seconds", Kind::Histogram, "");
+        let mut family = Family::new("h_seconds", MetricKind::Histogram, "");
         family.push_durations([], &durations);
         let of = |name: &str| {
             let named = family.series(&[]).find(|(labels, _)| labels.to_string() == name);

@@ -7,7 +7,7 @@ mod durations;
 mod process;
 mod text;
 
-pub use counters::{Metric, Reading, families};
+pub use counters::{Metric, MetricReading, families};
 pub use durations::Durations;
 pub use process::{PROC, process_families, resident_bytes};
 pub use text::{CONTENT_TYPE, render};
@@ -16,7 +16,7 @@ use silverback_model::Labels;
 
 /// What the numbers of a family mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows, and begins at zero with the process.
     Counter,
     /// Goes up and down.
@@ -31,7 +31,7 @@ pub struct Family {
     /// The metric's name.
     pub name: &'static str,
     /// What its numbers mean.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it counts or measures, in a sentence.
     pub help: &'static str,
     /// The samples, in the order that they were added in.
@@ -51,12 +51,12 @@ pub struct FamilySample {
 
 impl Family {
     /// A family without samples.
-    pub fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
+    pub fn new(name: &'static str, kind: MetricKind, help: &'static str) -> Self {
         Self { name, kind, help, samples: Vec::new() }
     }
 
     /// A family of one sample without labels.
-    pub fn single(name: &'static str, kind: Kind, help: &'static str, value: f64) -> Self {
+    pub fn single(name: &'static str, kind: MetricKind, help: &'static str, value: f64) -> Self {
         let mut family = Self::new(name, kind, help);
         family.push([], value);
         family
@@ -66,7 +66,7 @@ impl Family {
     pub fn by(
         label: &'static str,
         name: &'static str,
-        kind: Kind,
+        kind: MetricKind,
         help: &'static str,
         numbers: impl IntoIterator<Item = (impl ToString, f64)>,
     ) -> Self {
@@ -114,7 +114,7 @@ impl Family {
             let name = format!("{}{}", self.name, sample.suffix);
             let own = sample.labels.iter().map(|(name, value)| (*name, value.as_str()));
             let pairs = own.chain(target.iter().copied()).chain([("__name__", name.as_str())]);
-            // A label without a value is no label.
+            // A label without a value isn't a label.
             (Labels::from_pairs(pairs.filter(|(_, value)| !value.is_empty())), sample.value)
         })
     }
@@ -122,7 +122,7 @@ impl Family {
 
 /// What is running: always 1, the version in a label.
 pub fn build_info() -> Family {
-    let mut family = Family::new("silverback_build_info", Kind::Gauge, "The version that is running.");
+    let mut family = Family::new("silverback_build_info", MetricKind::Gauge, "The version that is running.");
     family.push([("version", env!("CARGO_PKG_VERSION").to_owned())], 1.0);
     family
 }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_family_becomes_series_with_its_target_s_labels() {
-        let mut family = Family::new("silverback_refused_samples_total", Kind::Counter, "");
+        let mut family = Family::new("silverback_refused_samples_total", MetricKind::Counter, "");
         family.push([("reason", "too_old".to_owned())], 3.0);
         family.push([("reason", String::new())], 4.0);
         let target = [("job", "silverback"), ("instance", "a:9009")];
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_histogram_becomes_cumulative_buckets_a_sum_and_a_count() {
-        let mut family = Family::new("h", Kind::Histogram, "");
+        let mut family = Family::new("h", MetricKind::Histogram, "");
         family.push_histogram([], &[0.5, 2.0], &[1, 2, 3], 10.5);
         check_series(
             &family,

@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use super::{Family, Kind};
+use super::{Family, MetricKind};
 
-/// Where the kernel tells it.
+/// Where the kernel says it.
 pub const PROC: &str = "/proc";
 
 /// The kernel's unit in `stat`: a constant of its interface, whatever its own tick is.
@@ -21,11 +21,11 @@ pub fn process_families(proc_root: &Path) -> Vec<Family> {
     let status = read(&own.join("status"));
     let system_stat = read(&proc_root.join("stat"));
     let told = |name, kind, help, value: Option<f64>| Some(Family::single(name, kind, help, value?));
-    let gauge = |name, help, value| told(name, Kind::Gauge, help, value);
+    let gauge = |name, help, value| told(name, MetricKind::Gauge, help, value);
     let began = "When the process began, in seconds since the Unix epoch.";
     let cpu = "Time on processors, user and system.";
     let families = [
-        told("process_cpu_seconds_total", Kind::Counter, cpu, cpu_seconds(&stat)),
+        told("process_cpu_seconds_total", MetricKind::Counter, cpu, cpu_seconds(&stat)),
         gauge("process_start_time_seconds", began, start_time_seconds(&stat, &system_stat)),
         gauge("process_resident_memory_bytes", "Memory that is resident.", status_bytes(&status, "VmRSS:")),
         gauge("process_virtual_memory_bytes", "Memory that is mapped.", status_bytes(&status, "VmSize:")),
@@ -101,7 +101,7 @@ mod tests {
     fn resident_memory_does_not_depend_on_the_size_of_pages() {
         let proc_root = std::env::temp_dir().join(format!("silverback-proc-{}", std::process::id()));
         std::fs::create_dir_all(proc_root.join("self")).unwrap();
-        // As a kernel with pages of 64 KiB tells them.
+        // As a kernel with pages of 64 KiB reports them.
         std::fs::write(proc_root.join("self/statm"), "48 3 1 1 0 2 0\n").unwrap();
         std::fs::write(proc_root.join("self/status"), "VmRSS:\t     192 kB\n").unwrap();
         let resident = resident_bytes(&proc_root);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Family, FamilySample, Kind};
+use super::{Family, FamilySample, MetricKind};
 
 /// The response's `Content-Type`.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -20,9 +20,9 @@ pub fn render(families: &[Family]) -> String {
 fn push_header(out: &mut String, family: &Family) {
     let Family { name, kind, help, .. } = family;
     let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     let help = help.replace('\\', r"\\").replace('\n', r"\n");
     push(out, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_family_has_help_type_and_a_line_for_each_sample() {
-        let mut family = Family::new("requests_total", Kind::Counter, "Requests answered.");
+        let mut family = Family::new("requests_total", MetricKind::Counter, "Requests answered.");
         family.push([("code", "204".to_owned()), ("path", "/".to_owned())], 5.0);
         family.push([], 0.25);
         check(
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_would_end_a_label_or_a_line_is_escaped() {
-        let mut family = Family::new("m", Kind::Gauge, "a\\b\nc \"d\"");
+        let mut family = Family::new("m", MetricKind::Gauge, "a\\b\nc \"d\"");
         family.push([("v", "a\\b\n\"c\" é".to_owned())], 1.0);
         check(&[family], "# HELP m a\\\\b\\nc \"d\"\n# TYPE m gauge\nm{v=\"a\\\\b\\n\\\"c\\\" é\"} 1\n");
     }
@@ -110,12 +110,12 @@ mod tests {
 
     #[test]
     fn a_family_without_samples_is_left_out() {
-        check(&[Family::new("m", Kind::Gauge, "")], "");
+        check(&[Family::new("m", MetricKind::Gauge, "")], "");
     }
 
     #[test]
     fn a_histogram_is_written_in_the_order_of_its_buckets() {
-        let mut family = Family::new("h", Kind::Histogram, "x");
+        let mut family = Family::new("h", MetricKind::Histogram, "x");
         family.push_histogram([("shard", "0".to_owned())], &[0.1], &[1, 1], 3.0);
         check(
             &[family],

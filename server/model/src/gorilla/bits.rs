@@ -31,7 +31,7 @@ impl BitRun {
         Self { bits, width }
     }
 
-    /// This run and behind it the low `width` bits of `bits`; both fit into 64.
+    /// This run and after it the low `width` bits of `bits`; both fit into 64.
     #[inline(always)]
     pub(crate) const fn then(self, bits: u64, width: u32) -> Self {
         debug_assert!(1 <= width && self.width + width <= 64);

@@ -209,7 +209,7 @@ mod tests {
         all
     }
 
-    /// A sample of an XOR2 chunk is of 219 bits at the most, its start timestamp among them.
+    /// A sample of an XOR2 chunk is of 219 bits at most, its start timestamp among them.
     fn bytes_max(encoding: FloatEncoding) -> usize {
         match encoding {
             FloatEncoding::Xor => CHUNK_BYTES_MAX,

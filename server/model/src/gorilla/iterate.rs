@@ -4,7 +4,7 @@ mod columns;
 pub use columns::read_columns;
 
 use super::bits::BitReader;
-use super::window::Window;
+use super::window::BitWindow;
 use crate::Sample;
 
 /// Why bytes are no chunk of floats.
@@ -31,12 +31,12 @@ pub enum ChunkError {
 #[derive(Debug, Clone)]
 pub struct XorIter<'a> {
     reader: BitReader<'a>,
-    place: Place,
+    place: SamplePosition,
     samples_left: u16,
     timestamp_ms: i64,
     delta_ms: u64,
     value_bits: u64,
-    window: Window,
+    window: BitWindow,
 }
 
 /// What a reader of a chunk has come to: another one goes on from there, over the same bytes or over those that the
@@ -68,7 +68,7 @@ impl<'a> XorPiece<'a> {
     pub const fn whole(chunk: &'a [u8]) -> Self {
         let (samples, stream) = match chunk {
             [high, low, stream @ ..] => (u16::from_be_bytes([*high, *low]), stream),
-            // One sample that isn't there: the first `next` tells of the truncation.
+            // One sample that isn't there: the first `next` reports the truncation.
             [] | [_] => (1, [].as_slice()),
         };
         Self { samples, first_bit: 0, stream }
@@ -89,7 +89,7 @@ impl XorCursor {
 
 /// The first two samples are written otherwise than those after them.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum SamplePosition {
     First,
     Second,
     Later,
@@ -101,12 +101,12 @@ impl<'a> XorIter<'a> {
         let XorPiece { samples: samples_left, stream, .. } = XorPiece::whole(chunk);
         Self {
             reader: BitReader::new(stream),
-            place: Place::First,
+            place: SamplePosition::First,
             samples_left,
             timestamp_ms: 0,
             delta_ms: 0,
             value_bits: 0,
-            window: Window::ALL,
+            window: BitWindow::ALL,
         }
     }
 
@@ -114,9 +114,9 @@ impl<'a> XorIter<'a> {
     /// aren't the chunk's, or are fewer, it gives what they make, or an error, as any reader does.
     pub fn resumed(piece: XorPiece<'a>, cursor: &XorCursor) -> Self {
         let place = match cursor.samples_read {
-            0 => Place::First,
-            1 => Place::Second,
-            _later => Place::Later,
+            0 => SamplePosition::First,
+            1 => SamplePosition::Second,
+            _later => SamplePosition::Later,
         };
         let reader = match cursor.bits_read.checked_sub(piece.first_bit) {
             Some(bits_read) => BitReader::resumed(piece.stream, bits_read as usize),
@@ -129,7 +129,7 @@ impl<'a> XorIter<'a> {
             timestamp_ms: cursor.timestamp_ms,
             delta_ms: cursor.delta_ms,
             value_bits: cursor.value_bits,
-            window: Window { leading: u32::from(cursor.leading), trailing: u32::from(cursor.trailing) },
+            window: BitWindow { leading: u32::from(cursor.leading), trailing: u32::from(cursor.trailing) },
         }
     }
 
@@ -154,21 +154,21 @@ impl<'a> XorIter<'a> {
     #[inline]
     fn read_sample(&mut self) -> Result<Sample, ChunkError> {
         match self.place {
-            Place::Later => {
+            SamplePosition::Later => {
                 self.delta_ms = self.delta_ms.wrapping_add_signed(self.read_delta_of_delta()?);
                 self.step_timestamp();
                 self.read_value()?;
             }
-            Place::Second => {
+            SamplePosition::Second => {
                 self.delta_ms = self.reader.uvarint()?;
                 self.step_timestamp();
                 self.read_value()?;
-                self.place = Place::Later;
+                self.place = SamplePosition::Later;
             }
-            Place::First => {
+            SamplePosition::First => {
                 self.timestamp_ms = self.reader.varint()?;
                 self.value_bits = self.reader.bits(64)?;
-                self.place = Place::Second;
+                self.place = SamplePosition::Second;
             }
         }
         Ok(Sample::new(self.timestamp_ms, f64::from_bits(self.value_bits)))
@@ -198,7 +198,7 @@ impl<'a> XorIter<'a> {
         match self.reader.ones(2)? {
             0 => return Ok(()),
             1 => {}
-            _two => self.window = Window::read(&mut self.reader)?,
+            _two => self.window = BitWindow::read(&mut self.reader)?,
         }
         self.value_bits ^= self.window.read_changed(&mut self.reader)?;
         Ok(())

@@ -1,7 +1,7 @@
 //! Prometheus' XOR chunk, bit for bit: what memory holds is what reads and blocks send. And its XOR2 chunk, in which
 //! blocks may be, the node's own where that is asked for.
 //!
-//! Pure and synchronous: knows neither series nor files, nor where an open chunk's words lie.
+//! Pure and synchronous: knows neither series nor files, nor where an open chunk's words are.
 //!
 //! ```text
 //! samples → OpenXor (state in the series' cache line) ─ full words → WordSink (the caller's memory)

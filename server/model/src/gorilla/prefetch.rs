@@ -1,4 +1,4 @@
-//! A hint to the processor that a place in memory is wanted soon. Knows nothing of what lies there.
+//! A hint to the processor that a place in memory is wanted soon. Knows nothing of what is there.
 
 /// Asks for the cache line of `place`, and returns at once. A hint: it changes no result.
 #[inline(always)]

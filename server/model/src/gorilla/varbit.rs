@@ -1,9 +1,9 @@
-//! Integers in as many bits as they need: a prefix of ones tells how many.
+//! Integers in as many bits as they need: a prefix of ones says how many.
 use super::bit_writer::BitSink;
 use super::bits::{BitReader, BitRun};
 use super::iterate::ChunkError;
 
-/// The bits behind a prefix of so many ones.
+/// The bits after a prefix of so many ones.
 const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];
 
 /// The longest prefix; no zero ends it.
@@ -39,7 +39,7 @@ const fn class(width: u32) -> usize {
 /// How a number is written.
 #[derive(Clone, Copy)]
 struct Form {
-    /// The prefix, with room for the number behind it.
+    /// The prefix, with room for the number after it.
     prefix: u64,
     /// The number's bits.
     mask: u64,
@@ -59,7 +59,7 @@ impl Form {
     }
 }
 
-/// By the width of a number: as [`signed_width`] tells it, or that of an unsigned one.
+/// By the width of a number: as [`signed_width`] gives it, or that of an unsigned one.
 const FORMS: [Form; 65] = {
     let mut forms = [Form::of(0); 65];
     let mut width = 0;

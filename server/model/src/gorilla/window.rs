@@ -1,4 +1,4 @@
-//! The window of bits that a changed value is written in: the same for who writes and for who reads.
+//! The window of bits that a changed value is written in: the same for writers and for readers.
 use super::bits::{BitReader, BitRun};
 use super::iterate::ChunkError;
 
@@ -7,12 +7,12 @@ const LEADING_MAX: u32 = 31;
 
 /// The bits between the leading zeros and the trailing ones of what changed; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
+pub(crate) struct BitWindow {
     pub(crate) leading: u32,
     pub(crate) trailing: u32,
 }
 
-impl Window {
+impl BitWindow {
     /// Of all bits. Readers begin with it: Prometheus, taking up a chunk of equal values after a restart, writes
     /// into this window before it has opened any.
     pub(crate) const ALL: Self = Self { leading: 0, trailing: 0 };

@@ -1,6 +1,6 @@
 //! Writing an XOR chunk: the state of an open one, which is all of it but its full words.
 //!
-//! Where the words lie is the caller's affair ([`WordSink`]): the state shares one cache line with
+//! Where the words are is the caller's affair ([`WordSink`]): the state shares one cache line with
 //! its series' id, so an append touches that line and, once in a few samples, one word elsewhere.
 use super::bits::{BitReader, BitRun, PendingWord, WordSink};
 use super::iterate::XorPiece;
@@ -30,7 +30,7 @@ pub struct OpenXor {
     last_value_bits: u64,
     pending_bits: u64,
     delta_ms: u32,
-    /// Time from the last sample to the next range, where no sample of this chunk may lie.
+    /// Time from the last sample to the next range, where no sample of this chunk may be.
     range_left_ms: u32,
     count: u16,
     words: u16,
@@ -167,10 +167,10 @@ impl OpenXor {
         XorPiece { samples: self.count, first_bit: (64 * from) as u32, stream: &bytes[..len] }
     }
 
-    /// The oldest sample's timestamp, which stands first. `words` are those that went to the sink, in
+    /// The oldest sample's timestamp, which is first. `words` are those that went to the sink, in
     /// order.
     pub fn first_timestamp_ms(&self, words: impl Iterator<Item = u64>) -> i64 {
-        /// A varint has ten bytes at the most.
+        /// A varint has ten bytes at most.
         const WORDS_MAX: usize = 2;
 
         let mut first = [0; 8 * WORDS_MAX];
@@ -216,7 +216,7 @@ impl OpenXor {
         }
     }
 
-    /// Writes the timestamp's last bits and behind them the value: in one piece where it fits, for
+    /// Writes the timestamp's last bits and after them the value: in one piece where it fits, for
     /// each piece costs a branch that the processor cannot foresee.
     #[inline(always)]
     fn write_with_value(&mut self, timestamp: BitRun, value_bits: u64, sink: &mut impl WordSink) {

@@ -13,7 +13,7 @@
 //!           1110    20 bits, value
 //!           11110   64 bits, value
 //!           11111   as long after the last, a staleness marker
-//!           and behind each [start]
+//!           and after each [start]
 //! value:    0 the last | 10 in the window | 110 in a new one | 111 a staleness marker
 //! start:    how far it is before the time of the sample *before* its own, as the change of that (varbit)
 //! ```
@@ -26,7 +26,7 @@ pub use iterate::Xor2Iter;
 use super::bit_writer::{BitSink, BitWriter};
 use super::bits::BitRun;
 use super::varbit;
-use super::window::Window;
+use super::window::BitWindow;
 use crate::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
 use crate::{STALE_NAN_BITS, Sample};
 
@@ -40,7 +40,7 @@ const FIRST_HAS_START: u8 = 0x80;
 /// one couldn't be named.
 const STARTS_FROM: u8 = 0x7f;
 
-/// What stands before a changed value.
+/// What is before a changed value.
 #[derive(Clone, Copy)]
 struct ChangePrefix {
     in_window: BitRun,
@@ -58,7 +58,7 @@ const AFTER_OTHER_DELTA: ChangePrefix =
 impl ChangePrefix {
     /// How many bits more a new window takes.
     const fn cost_of_new(self) -> u32 {
-        self.in_new.width + Window::WIDTH - self.in_window.width
+        self.in_new.width + BitWindow::WIDTH - self.in_window.width
     }
 }
 
@@ -72,7 +72,7 @@ pub struct OpenXor2 {
     delta_ms: u64,
     /// Of the last value that was no staleness marker.
     value_bits: u64,
-    window: Option<Window>,
+    window: Option<BitWindow>,
     /// 0: unset.
     start_timestamp_ms: i64,
     /// From the start timestamp to the time of the sample before.
@@ -189,8 +189,8 @@ impl OpenXor2 {
     /// The window for these bits, and whether it is the one there is. That one is used again unless it wastes more
     /// than a new one costs; a new one keeps the former's bits, too, where that wastes no more than half of it: the
     /// next value may have them.
-    fn window_for(&self, changed: u64, cost_of_new: u32) -> (Window, bool) {
-        let own = Window::of(changed);
+    fn window_for(&self, changed: u64, cost_of_new: u32) -> (BitWindow, bool) {
+        let own = BitWindow::of(changed);
         let Some(had) = self.window else { return (own, false) };
         if own.lies_in(had) {
             let is_worth_it = had.significant() <= own.significant() + cost_of_new;

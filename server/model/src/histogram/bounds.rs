@@ -3,7 +3,7 @@ use super::value::{Buckets, Histogram};
 
 /// A bucket that isn't empty.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bucket {
+pub struct HistogramBucket {
     /// Where it begins.
     pub lower: f64,
     /// Where it ends.
@@ -62,7 +62,7 @@ pub fn outside_zero((lower, upper): (f64, f64), zero_threshold: f64) -> (f64, f6
 
 impl Histogram {
     /// Its buckets that have observations, from the lowest to the highest. A staleness marker has none.
-    pub fn buckets_in_use(&self) -> impl Iterator<Item = Bucket> + '_ {
+    pub fn buckets_in_use(&self) -> impl Iterator<Item = HistogramBucket> + '_ {
         let negative = self.side(&self.negative).map(|bucket| self.mirrored(bucket));
         let negative: Vec<_> = negative.collect();
         let zero = Some(self.zero_bucket()).filter(|bucket| bucket.count > 0.0);
@@ -71,31 +71,31 @@ impl Histogram {
     }
 
     /// The buckets of one side, as if they were positive ones.
-    fn side<'a>(&'a self, buckets: &'a Buckets) -> impl Iterator<Item = Bucket> + 'a {
+    fn side<'a>(&'a self, buckets: &'a Buckets) -> impl Iterator<Item = HistogramBucket> + 'a {
         buckets.counts(self.kind).map(|(index, count)| {
             let (lower, upper) = (self.bound(index - 1), self.bound(index));
             // Custom buckets may lie below zero. Each has its end, and the first its beginning too.
             let (includes_lower, includes_upper) =
                 if self.has_custom_buckets() { (index == 0, true) } else { (lower < 0.0, upper > 0.0) };
-            Bucket { lower, upper, includes_lower, includes_upper, count: self.kind.number(count) }
+            HistogramBucket { lower, upper, includes_lower, includes_upper, count: self.kind.number(count) }
         })
     }
 
-    fn mirrored(&self, bucket: Bucket) -> Bucket {
-        let Bucket { lower, upper, count, .. } = bucket;
+    fn mirrored(&self, bucket: HistogramBucket) -> HistogramBucket {
+        let HistogramBucket { lower, upper, count, .. } = bucket;
         let (lower, upper) = (-upper, -lower);
         let (includes_lower, includes_upper) = (lower < 0.0, upper > 0.0);
         let (lower, upper) = outside_zero((lower, upper), self.zero_threshold);
-        Bucket { lower, upper, includes_lower, includes_upper, count }
+        HistogramBucket { lower, upper, includes_lower, includes_upper, count }
     }
 
-    fn beside_zero(&self, bucket: Bucket) -> Bucket {
+    fn beside_zero(&self, bucket: HistogramBucket) -> HistogramBucket {
         let (lower, upper) = outside_zero((bucket.lower, bucket.upper), self.zero_threshold);
-        Bucket { lower, upper, ..bucket }
+        HistogramBucket { lower, upper, ..bucket }
     }
 
-    fn zero_bucket(&self) -> Bucket {
-        Bucket {
+    fn zero_bucket(&self) -> HistogramBucket {
+        HistogramBucket {
             lower: -self.zero_threshold,
             upper: self.zero_threshold,
             includes_lower: true,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn shown(histogram: &Histogram) -> Vec<String> {
-        let text = |bucket: Bucket| {
+        let text = |bucket: HistogramBucket| {
             let open = if bucket.includes_lower { '[' } else { '(' };
             let close = if bucket.includes_upper { ']' } else { ')' };
             format!("{open}{},{}{close}:{}", bucket.lower, bucket.upper, bucket.count)

@@ -1,7 +1,7 @@
 //! OpenTelemetry's histograms with explicit bounds as native ones with custom buckets, as Prometheus' receiver translates
 //! them. The last bucket, which has no upper bound, has none there either; minimum and maximum have no place.
 use super::exponential::{DenseBuckets, put_side};
-use super::validate::HistogramFault;
+use super::validate::HistogramError;
 use super::value::{CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint};
 use crate::STALE_NAN_BITS;
 
@@ -14,7 +14,7 @@ pub struct ExplicitPoint<'a> {
     pub counts: &'a [u64],
     /// All observations.
     pub count: u64,
-    /// Their sum, or 0 where it wasn't told.
+    /// Their sum, or 0 where it wasn't given.
     pub sum: f64,
     /// Nothing was recorded: a staleness marker.
     pub is_stale: bool,
@@ -22,7 +22,7 @@ pub struct ExplicitPoint<'a> {
 
 impl Histogram {
     /// Becomes what a point says. It isn't validated yet.
-    pub fn read_explicit(&mut self, point: &ExplicitPoint) -> Result<(), HistogramFault> {
+    pub fn read_explicit(&mut self, point: &ExplicitPoint) -> Result<(), HistogramError> {
         self.clear();
         self.kind = HistogramKind::Integer;
         self.hint = ResetHint::Unknown;
@@ -35,7 +35,7 @@ impl Histogram {
         (self.count, self.sum_bits) = (point.count, point.sum.to_bits());
         let empty = point.counts.iter().take_while(|count| **count == 0).count();
         // The first bucket has index 0 here.
-        let offset = i32::try_from(empty).map_err(|_| HistogramFault::TooLarge)? - 1;
+        let offset = i32::try_from(empty).map_err(|_| HistogramError::TooLarge)? - 1;
         put_side(&mut self.positive, DenseBuckets { offset, counts: &point.counts[empty..] }, 0)
     }
 }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use crate::limits::HISTOGRAM_BUCKETS_MAX;
 
-    fn read(bounds: &[f64], counts: &[u64], count: u64) -> (Result<(), HistogramFault>, Histogram) {
+    fn read(bounds: &[f64], counts: &[u64], count: u64) -> (Result<(), HistogramError>, Histogram) {
         let mut histogram = Histogram::default();
         let point = ExplicitPoint { bounds, counts, count, sum: 2.5, is_stale: false };
         (histogram.read_explicit(&point), histogram)
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn counts_that_don_t_add_up_and_too_many_buckets_are_refused() {
         let (read_well, histogram) = read(&[1.0], &[1, 2], 4);
-        assert_eq!((read_well, histogram.validate()), (Ok(()), Err(HistogramFault::CountMismatch)));
+        assert_eq!((read_well, histogram.validate()), (Ok(()), Err(HistogramError::CountMismatch)));
         let many = vec![1; HISTOGRAM_BUCKETS_MAX + 1];
-        assert_eq!(read(&[], &many, 1).0, Err(HistogramFault::TooLarge));
+        assert_eq!(read(&[], &many, 1).0, Err(HistogramError::TooLarge));
     }
 
     #[test]

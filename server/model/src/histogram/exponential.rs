@@ -3,7 +3,7 @@
 //! A finer scale than the finest schema is reduced, minimum and maximum have no place, and the width of the zero
 //! bucket is Prometheus' own. Where buckets are reduced and the first are empty, Prometheus counts some
 //! observations one bucket too low; here they stay where they belong.
-use super::validate::HistogramFault;
+use super::validate::HistogramError;
 use super::value::{Buckets, Histogram, HistogramKind, ResetHint, SCHEMA_MAX, SCHEMA_MIN, Span};
 use crate::STALE_NAN_BITS;
 use crate::limits::HISTOGRAM_BUCKETS_MAX;
@@ -30,7 +30,7 @@ pub struct ExponentialPoint<'a> {
     pub scale: i32,
     /// All observations.
     pub count: u64,
-    /// Their sum, or 0 where it wasn't told.
+    /// Their sum, or 0 where it wasn't given.
     pub sum: f64,
     /// Observations about zero.
     pub zero_count: u64,
@@ -46,10 +46,10 @@ pub struct ExponentialPoint<'a> {
 
 impl Histogram {
     /// Becomes what a point says. It isn't validated yet.
-    pub fn read_exponential(&mut self, point: &ExponentialPoint) -> Result<(), HistogramFault> {
+    pub fn read_exponential(&mut self, point: &ExponentialPoint) -> Result<(), HistogramError> {
         self.clear();
         if point.scale < SCHEMA_MIN {
-            return Err(HistogramFault::UnknownSchema);
+            return Err(HistogramError::UnknownSchema);
         }
         self.kind = HistogramKind::Integer;
         self.hint = if point.is_delta { ResetHint::Gauge } else { ResetHint::Unknown };
@@ -68,7 +68,7 @@ impl Histogram {
 }
 
 /// Writes one side, 2^by buckets of it as one. The lowest one's index in `out` is one above its own.
-pub(super) fn put_side(out: &mut Buckets, dense: DenseBuckets, by: u32) -> Result<(), HistogramFault> {
+pub(super) fn put_side(out: &mut Buckets, dense: DenseBuckets, by: u32) -> Result<(), HistogramError> {
     if dense.counts.is_empty() {
         return Ok(());
     }
@@ -86,7 +86,7 @@ pub(super) fn put_side(out: &mut Buckets, dense: DenseBuckets, by: u32) -> Resul
             pending = 0;
         }
         index = next;
-        pending = pending.checked_add(dense.counts[at]).ok_or(HistogramFault::CountMismatch)?;
+        pending = pending.checked_add(dense.counts[at]).ok_or(HistogramError::CountMismatch)?;
         at += 1;
     }
     side.put(index, pending)
@@ -102,7 +102,7 @@ struct Side<'a> {
 
 impl Side<'_> {
     /// Adds a bucket, and what lies between as empty ones or as a gap.
-    fn put(&mut self, index: i64, count: u64) -> Result<(), HistogramFault> {
+    fn put(&mut self, index: i64, count: u64) -> Result<(), HistogramError> {
         let gap = index - self.next;
         if gap > GAP_MAX {
             self.begin_span(gap)?;
@@ -115,15 +115,15 @@ impl Side<'_> {
         self.put_word(count)
     }
 
-    fn begin_span(&mut self, offset: i64) -> Result<(), HistogramFault> {
-        let offset = i32::try_from(offset).map_err(|_| HistogramFault::TooLarge)?;
+    fn begin_span(&mut self, offset: i64) -> Result<(), HistogramError> {
+        let offset = i32::try_from(offset).map_err(|_| HistogramError::TooLarge)?;
         self.out.spans.push(Span { offset, length: 0 });
         Ok(())
     }
 
-    fn put_word(&mut self, count: u64) -> Result<(), HistogramFault> {
+    fn put_word(&mut self, count: u64) -> Result<(), HistogramError> {
         if self.out.words.len() == HISTOGRAM_BUCKETS_MAX {
-            return Err(HistogramFault::TooLarge);
+            return Err(HistogramError::TooLarge);
         }
         self.out.words.push(count.wrapping_sub(self.last_count));
         self.out.spans.last_mut().expect("a span was begun").length += 1;
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn what_has_no_schema_or_no_index_is_refused() {
         let mut histogram = Histogram::default();
-        assert_eq!(histogram.read_exponential(&point(-5, 0, &[1])), Err(HistogramFault::UnknownSchema));
-        assert_eq!(histogram.read_exponential(&point(0, i32::MAX, &[1])), Err(HistogramFault::TooLarge));
+        assert_eq!(histogram.read_exponential(&point(-5, 0, &[1])), Err(HistogramError::UnknownSchema));
+        assert_eq!(histogram.read_exponential(&point(0, i32::MAX, &[1])), Err(HistogramError::TooLarge));
         let many = vec![1; HISTOGRAM_BUCKETS_MAX + 1];
-        assert_eq!(histogram.read_exponential(&point(0, 0, &many)), Err(HistogramFault::TooLarge));
+        assert_eq!(histogram.read_exponential(&point(0, 0, &many)), Err(HistogramError::TooLarge));
         let mut huge = point(9, 0, &[]);
         huge.positive.counts = &[u64::MAX, 1];
-        assert_eq!(histogram.read_exponential(&huge), Err(HistogramFault::CountMismatch));
+        assert_eq!(histogram.read_exponential(&huge), Err(HistogramError::CountMismatch));
     }
 
     #[test]

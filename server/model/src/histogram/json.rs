@@ -1,11 +1,11 @@
 //! A histogram in JSON, as Prometheus' HTTP API writes it.
 //!
-//! `{"count":"6","sum":"3.5","buckets":[[0,"1","2","6"]]}`: each bucket has a number that tells which of its bounds
+//! `{"count":"6","sum":"3.5","buckets":[[0,"1","2","6"]]}`: each bucket has a number that says which of its bounds
 //! belong to it (0 the upper, 1 the lower, 2 none, 3 both), the two bounds, and its count. Empty buckets aren't
 //! written.
 use std::io::Write;
 
-use super::bounds::Bucket;
+use super::bounds::HistogramBucket;
 use super::value::Histogram;
 
 /// Appends a histogram as an object.
@@ -24,7 +24,7 @@ pub fn put_histogram(out: &mut Vec<u8>, histogram: &Histogram) {
     out.extend_from_slice(if before == b"," { b"]}" } else { b"}" });
 }
 
-fn put_bucket(out: &mut Vec<u8>, bucket: Bucket) {
+fn put_bucket(out: &mut Vec<u8>, bucket: HistogramBucket) {
     let boundaries = match (bucket.includes_lower, bucket.includes_upper) {
         (false, true) => b'0',
         (true, false) => b'1',
@@ -54,7 +54,7 @@ pub fn put_float(out: &mut Vec<u8>, value: f64) {
     written.expect("a number can be written to memory");
 }
 
-/// The exponent has a sign and two digits at the least.
+/// The exponent has a sign and two digits at least.
 fn put_with_exponent(out: &mut Vec<u8>, value: f64) -> std::io::Result<()> {
     let text = format!("{value:e}");
     let (digits, exponent) = text.split_once('e').expect("an exponent");

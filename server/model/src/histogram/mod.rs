@@ -19,7 +19,7 @@ mod value;
 pub mod wire;
 
 pub use chunk::{EndPlan, HistogramChunkError, HistogramIter, OpenHistogram, SealedHistogram};
-pub use validate::HistogramFault;
+pub use validate::HistogramError;
 pub use value::{
     Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, SCHEMA_MAX, SCHEMA_MIN,
     SCHEMA_REDUCED_MAX, Span,

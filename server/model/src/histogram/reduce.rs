@@ -1,11 +1,11 @@
 //! A histogram of a coarser schema: each of its buckets has those of 2ⁿ finer ones, whose counts add up.
 use super::spans::{spans_of, words};
-use super::validate::HistogramFault;
+use super::validate::HistogramError;
 use super::value::{Buckets, Histogram, HistogramKind};
 
 impl Histogram {
     /// Makes the buckets those of a coarser schema. The histogram is valid and of exponential buckets.
-    pub(crate) fn reduce_to(&mut self, schema: i32) -> Result<(), HistogramFault> {
+    pub(crate) fn reduce_to(&mut self, schema: i32) -> Result<(), HistogramError> {
         let by = (self.schema - schema) as u32;
         let positive = reduced(&self.positive, self.kind, by)?;
         self.negative = reduced(&self.negative, self.kind, by)?;
@@ -19,7 +19,7 @@ const fn coarser(index: i64, by: u32) -> i64 {
     ((index - 1) >> by) + 1
 }
 
-fn reduced(buckets: &Buckets, kind: HistogramKind, by: u32) -> Result<Buckets, HistogramFault> {
+fn reduced(buckets: &Buckets, kind: HistogramKind, by: u32) -> Result<Buckets, HistogramError> {
     let mut counts: Vec<(i64, u64)> = Vec::new();
     for (index, word) in buckets.counts(kind) {
         let index = coarser(index, by);
@@ -28,7 +28,7 @@ fn reduced(buckets: &Buckets, kind: HistogramKind, by: u32) -> Result<Buckets, H
             Some(_) | None => counts.push((index, word)),
         }
     }
-    let spans = spans_of(counts.iter().map(|(index, _)| *index)).ok_or(HistogramFault::TooLarge)?;
+    let spans = spans_of(counts.iter().map(|(index, _)| *index)).ok_or(HistogramError::TooLarge)?;
     Ok(Buckets { spans, words: words(kind, counts.into_iter().map(|(_, count)| count)) })
 }
 

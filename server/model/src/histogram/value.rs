@@ -32,7 +32,7 @@ pub enum ResetHint {
     /// Nothing: it has to be found out.
     #[default]
     Unknown = 0,
-    /// The counts begin anew with this histogram.
+    /// The counts start over with this histogram.
     Reset = 1,
     /// They go on.
     NotReset = 2,
@@ -93,7 +93,7 @@ impl HistogramKind {
         }
     }
 
-    /// Whether a count is none. A float's may be either zero.
+    /// Whether a count is zero. A float's may be either zero.
     pub(crate) fn is_zero(self, word: u64) -> bool {
         match self {
             Self::Integer => word == 0,

@@ -1,23 +1,23 @@
 //! A histogram as the message of remote write and remote read (`prometheus.Histogram`; version 2 has the same numbers).
 //!
 //! Knows this message alone, and trusts no byte of it. Unknown fields are skipped, numbers may be packed or not, and
-//! of a field that stands twice the last counts, as protocol buffers ask.
+//! of a field that occurs twice the last counts, as protocol buffers ask.
 use std::ops::Range;
 
-use super::validate::HistogramFault;
+use super::validate::HistogramError;
 use super::value::{Buckets, Histogram, HistogramKind, ResetHint, Span};
 use crate::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
 use crate::varint::{put_varint, unzigzag, unzigzag_32, varint_len, zigzag};
 
-/// Why a message is no histogram.
+/// Why a message isn't a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WireFault {
+pub enum HistogramWireError {
     /// The bytes are no such message.
     #[error("malformed histogram message")]
     Malformed,
     /// More buckets, spans or bounds than a histogram may have.
     #[error(transparent)]
-    Histogram(#[from] HistogramFault),
+    Histogram(#[from] HistogramError),
 }
 
 /// When a histogram was, in ms since the Unix epoch.
@@ -25,7 +25,7 @@ pub enum WireFault {
 pub struct HistogramTimes {
     /// The sample's timestamp.
     pub timestamp_ms: i64,
-    /// Since when it counts; 0 where that isn't told.
+    /// Since when it counts; 0 where that isn't given.
     pub start_timestamp_ms: i64,
 }
 
@@ -34,7 +34,7 @@ pub struct HistogramTimes {
 pub struct ReadMessage<'a> {
     /// When it was.
     pub times: HistogramTimes,
-    /// What stands before its timestamp and behind it. `None` where something stands in it that wasn't read: what is
+    /// What is before its timestamp and after it. `None` where something is in it that wasn't read: what is
     /// made of that is another reader's to say; nor where it is longer than what was read of it could be.
     pub around_timestamp: Option<[&'a [u8]; 2]>,
 }
@@ -42,7 +42,7 @@ pub struct ReadMessage<'a> {
 /// A histogram on its way into a message without its timestamp.
 #[derive(Debug, Clone, Copy)]
 pub enum Untimed<'a> {
-    /// It stands in a message, in two pieces: see [`ReadMessage::around_timestamp`].
+    /// It is in a message, in two pieces: see [`ReadMessage::around_timestamp`].
     AsItCame([&'a [u8]; 2]),
     /// It has to be written.
     Unwritten(&'a Histogram),
@@ -73,13 +73,13 @@ mod field {
 impl Histogram {
     /// Becomes what a message says; it isn't validated yet. Allocates where its lists have to grow alone. After an
     /// error what it is says nothing.
-    pub fn read_message(&mut self, message: &[u8]) -> Result<HistogramTimes, WireFault> {
+    pub fn read_message(&mut self, message: &[u8]) -> Result<HistogramTimes, HistogramWireError> {
         self.read_untimed(message).map(|read| read.times)
     }
 
-    /// Becomes what a message says, and tells where in it its timestamp stands.
-    pub fn read_untimed<'a>(&mut self, message: &'a [u8]) -> Result<ReadMessage<'a>, WireFault> {
-        // The count that tells the kind stands first in most messages.
+    /// Becomes what a message says, and returns where in it its timestamp is.
+    pub fn read_untimed<'a>(&mut self, message: &'a [u8]) -> Result<ReadMessage<'a>, HistogramWireError> {
+        // The count that says the kind is first in most messages.
         let kind = if message.first() == Some(&FLOAT_COUNT_TAG) {
             HistogramKind::Float
         } else {
@@ -92,20 +92,20 @@ impl Histogram {
         }
     }
 
-    /// Reads a message whose first count doesn't tell the kind, or in which there is something wrong.
+    /// Reads a message whose first count doesn't say the kind, or in which there is something wrong.
     #[cold]
     fn read_again<'a>(
         &mut self,
         guessed: HistogramKind,
         message: &'a [u8],
-        read: Result<Reading, WireFault>,
-    ) -> Result<ReadMessage<'a>, WireFault> {
+        read: Result<Reading, HistogramWireError>,
+    ) -> Result<ReadMessage<'a>, HistogramWireError> {
         let kind = kind_of(message)?;
         let read = if kind == guessed { read } else { self.read_as(kind, message) };
         Ok(read?.message(message, self.message_len_max()))
     }
 
-    fn read_as(&mut self, kind: HistogramKind, message: &[u8]) -> Result<Reading, WireFault> {
+    fn read_as(&mut self, kind: HistogramKind, message: &[u8]) -> Result<Reading, HistogramWireError> {
         self.clear();
         self.kind = kind;
         let (mut reading, mut fields) = (Reading::default(), Fields { rest: message });
@@ -124,7 +124,7 @@ impl Histogram {
         value: Value,
         place: Range<usize>,
         reading: &mut Reading,
-    ) -> Result<(), WireFault> {
+    ) -> Result<(), HistogramWireError> {
         match (number, value) {
             (field::SUM, Value::Fixed64(bits)) => self.sum_bits = bits,
             (field::SCHEMA, Value::Varint(value)) => self.schema = unzigzag_32(value),
@@ -160,7 +160,7 @@ impl Histogram {
         number: u32,
         value: Value,
         reading: &mut Reading,
-    ) -> Result<(), WireFault> {
+    ) -> Result<(), HistogramWireError> {
         match (number, value) {
             (field::COUNT_INT, Value::Varint(count)) => {
                 self.count = count;
@@ -184,7 +184,7 @@ impl Histogram {
         number: u32,
         value: Value,
         reading: &mut Reading,
-    ) -> Result<(), WireFault> {
+    ) -> Result<(), HistogramWireError> {
         match (number, value) {
             (field::COUNT_FLOAT, Value::Fixed64(bits)) => {
                 self.count = bits;
@@ -206,17 +206,17 @@ impl Histogram {
         Ok(())
     }
 
-    fn read_bounds(&mut self, value: Value) -> Result<(), WireFault> {
+    fn read_bounds(&mut self, value: Value) -> Result<(), HistogramWireError> {
         each_double(value, |bits| {
             if self.bounds.len() == HISTOGRAM_BOUNDS_MAX {
-                return Err(HistogramFault::TooLarge.into());
+                return Err(HistogramError::TooLarge.into());
             }
             self.bounds.push(unsigned_zero(bits));
             Ok(())
         })
     }
 
-    /// What its message may have at the most, in bytes, where each field stands in it once.
+    /// What its message may have at most, in bytes, where each field is in it once.
     fn message_len_max(&self) -> usize {
         /// Fields of one value, and the heads of lists.
         const SINGLES: usize = 160;
@@ -265,7 +265,7 @@ impl Histogram {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reading {
     times: HistogramTimes,
-    /// Where the timestamp stands; nowhere where the message has none.
+    /// Where the timestamp is; nowhere where the message has none.
     timestamp: Range<usize>,
     /// What the last count that was read says; integer where there is none.
     kind: HistogramKind,
@@ -289,7 +289,7 @@ impl Reading {
 
     /// A field that isn't read: one of the other kind or of a later version, or one with a wrong type.
     #[cold]
-    fn pass_over(&mut self, number: u32, value: Value) -> Result<(), WireFault> {
+    fn pass_over(&mut self, number: u32, value: Value) -> Result<(), HistogramWireError> {
         self.is_all_read = false;
         match number {
             field::COUNT_INT => self.kind = HistogramKind::Integer,
@@ -319,29 +319,29 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     #[inline(always)]
-    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireFault> {
+    fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, HistogramWireError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let tag = u32::try_from(self.varint()?).map_err(|_| WireFault::Malformed)?;
+        let tag = u32::try_from(self.varint()?).map_err(|_| HistogramWireError::Malformed)?;
         let value = match tag & 7 {
             0 => Value::Varint(self.varint()?),
             1 => Value::Fixed64(self.fixed64()?),
             2 => {
-                let len = usize::try_from(self.varint()?).map_err(|_| WireFault::Malformed)?;
+                let len = usize::try_from(self.varint()?).map_err(|_| HistogramWireError::Malformed)?;
                 Value::Bytes(self.take(len)?)
             }
             5 => {
                 self.take(4)?;
                 Value::Fixed32
             }
-            _group_or_unknown => return Err(WireFault::Malformed),
+            _group_or_unknown => return Err(HistogramWireError::Malformed),
         };
-        if tag >> 3 == 0 { Err(WireFault::Malformed) } else { Ok(Some((tag >> 3, value))) }
+        if tag >> 3 == 0 { Err(HistogramWireError::Malformed) } else { Ok(Some((tag >> 3, value))) }
     }
 
     #[inline(always)]
-    fn varint(&mut self) -> Result<u64, WireFault> {
+    fn varint(&mut self) -> Result<u64, HistogramWireError> {
         match self.rest {
             // Most are so short.
             [byte, rest @ ..] if *byte < 0x80 => {
@@ -352,10 +352,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, WireFault> {
+    fn long_varint(&mut self) -> Result<u64, HistogramWireError> {
         let mut value = 0;
         for at in 0..10 {
-            let byte = *self.rest.get(at).ok_or(WireFault::Malformed)?;
+            let byte = *self.rest.get(at).ok_or(HistogramWireError::Malformed)?;
             // The tenth byte has room for one bit.
             if at == 9 && byte > 1 {
                 break;
@@ -366,17 +366,17 @@ impl<'a> Fields<'a> {
                 return Ok(value);
             }
         }
-        Err(WireFault::Malformed)
+        Err(HistogramWireError::Malformed)
     }
 
-    fn fixed64(&mut self) -> Result<u64, WireFault> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or(WireFault::Malformed)?;
+    fn fixed64(&mut self) -> Result<u64, HistogramWireError> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(HistogramWireError::Malformed)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8], WireFault> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(WireFault::Malformed)?;
+    fn take(&mut self, len: usize) -> Result<&'a [u8], HistogramWireError> {
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(HistogramWireError::Malformed)?;
         self.rest = rest;
         Ok(bytes)
     }
@@ -384,7 +384,7 @@ impl<'a> Fields<'a> {
 
 /// Of the two counts the last decides.
 #[cold]
-fn kind_of(message: &[u8]) -> Result<HistogramKind, WireFault> {
+fn kind_of(message: &[u8]) -> Result<HistogramKind, HistogramWireError> {
     let mut kind = HistogramKind::Integer;
     let mut fields = Fields { rest: message };
     while let Some((number, _)) = fields.next()? {
@@ -404,7 +404,7 @@ fn unsigned_zero(bits: u64) -> f64 {
 }
 
 /// Whether a field that isn't read has the type that it has to have.
-fn check_unread(number: u32, value: Value) -> Result<(), WireFault> {
+fn check_unread(number: u32, value: Value) -> Result<(), HistogramWireError> {
     let is_right = match number {
         field::COUNT_INT | field::ZERO_COUNT_INT => matches!(value, Value::Varint(_)),
         field::COUNT_FLOAT | field::ZERO_COUNT_FLOAT => matches!(value, Value::Fixed64(_)),
@@ -417,13 +417,13 @@ fn check_unread(number: u32, value: Value) -> Result<(), WireFault> {
         known if known <= field::START_TIMESTAMP => false,
         _later => true,
     };
-    if is_right { Ok(()) } else { Err(WireFault::Malformed) }
+    if is_right { Ok(()) } else { Err(HistogramWireError::Malformed) }
 }
 
 /// Whether all of it was read.
-fn put_span(out: &mut Buckets, message: &[u8]) -> Result<bool, WireFault> {
+fn put_span(out: &mut Buckets, message: &[u8]) -> Result<bool, HistogramWireError> {
     if out.spans.len() == HISTOGRAM_SPANS_MAX {
-        return Err(HistogramFault::TooLarge.into());
+        return Err(HistogramError::TooLarge.into());
     }
     let (mut span, mut is_all_read) = (Span::default(), true);
     let mut fields = Fields { rest: message };
@@ -431,7 +431,7 @@ fn put_span(out: &mut Buckets, message: &[u8]) -> Result<bool, WireFault> {
         match (number, value) {
             (field::SPAN_OFFSET, Value::Varint(value)) => span.offset = unzigzag_32(value),
             (field::SPAN_LENGTH, Value::Varint(value)) => span.length = value as u32,
-            (known, _) if known <= field::SPAN_LENGTH => return Err(WireFault::Malformed),
+            (known, _) if known <= field::SPAN_LENGTH => return Err(HistogramWireError::Malformed),
             _later => is_all_read = false,
         }
     }
@@ -439,13 +439,13 @@ fn put_span(out: &mut Buckets, message: &[u8]) -> Result<bool, WireFault> {
     Ok(is_all_read)
 }
 
-fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), WireFault> {
+fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), HistogramWireError> {
     let mut packed = match value {
         Value::Varint(value) => return put_word(out, unzigzag(value) as u64, HISTOGRAM_BUCKETS_MAX),
         Value::Bytes(packed) => Fields { rest: packed },
-        Value::Fixed64(_) | Value::Fixed32 => return Err(WireFault::Malformed),
+        Value::Fixed64(_) | Value::Fixed32 => return Err(HistogramWireError::Malformed),
     };
-    // Each takes a byte at the least: mostly there can't be too many.
+    // Each takes a byte at least: mostly there can't be too many.
     if packed.rest.len() > HISTOGRAM_BUCKETS_MAX.saturating_sub(out.len()) {
         while !packed.rest.is_empty() {
             put_word(out, unzigzag(packed.varint()?) as u64, HISTOGRAM_BUCKETS_MAX)?;
@@ -476,30 +476,33 @@ fn put_deltas(out: &mut Vec<u64>, value: Value) -> Result<(), WireFault> {
     Ok(())
 }
 
-fn put_doubles(value: Value, max: usize, out: &mut Vec<u64>) -> Result<(), WireFault> {
+fn put_doubles(value: Value, max: usize, out: &mut Vec<u64>) -> Result<(), HistogramWireError> {
     each_double(value, |bits| put_word(out, bits, max))
 }
 
-fn put_word(out: &mut Vec<u64>, word: u64, max: usize) -> Result<(), WireFault> {
+fn put_word(out: &mut Vec<u64>, word: u64, max: usize) -> Result<(), HistogramWireError> {
     if out.len() == max {
-        return Err(HistogramFault::TooLarge.into());
+        return Err(HistogramError::TooLarge.into());
     }
     out.push(word);
     Ok(())
 }
 
-fn each_double(value: Value, mut take: impl FnMut(u64) -> Result<(), WireFault>) -> Result<(), WireFault> {
+fn each_double(
+    value: Value,
+    mut take: impl FnMut(u64) -> Result<(), HistogramWireError>,
+) -> Result<(), HistogramWireError> {
     match value {
         Value::Fixed64(bits) => take(bits),
         Value::Bytes(packed) => {
-            let (doubles, []) = packed.as_chunks() else { return Err(WireFault::Malformed) };
+            let (doubles, []) = packed.as_chunks() else { return Err(HistogramWireError::Malformed) };
             doubles.iter().try_for_each(|bytes| take(u64::from_le_bytes(*bytes)))
         }
-        Value::Varint(_) | Value::Fixed32 => Err(WireFault::Malformed),
+        Value::Varint(_) | Value::Fixed32 => Err(HistogramWireError::Malformed),
     }
 }
 
-/// A hint of a later version is none.
+/// A hint of a later version counts as none.
 fn hint(value: u64) -> ResetHint {
     match value {
         1 => ResetHint::Reset,

@@ -1,15 +1,15 @@
 //! What the process takes besides, where it does more than nodes have to: a memory plan with less for series.
 
 use super::memory::SHARD_BYTES_MIN;
-use super::{LimitTooSmall, MemoryPlan};
+use super::{MemoryLimitError, MemoryPlan};
 
 impl MemoryPlan {
     /// The same where the process takes so many bytes besides.
-    pub const fn beside(mut self, bytes: usize, cores: usize) -> Result<Self, LimitTooSmall> {
+    pub const fn beside(mut self, bytes: usize, cores: usize) -> Result<Self, MemoryLimitError> {
         let of_a_core = bytes.div_ceil(cores);
         if self.shard_bytes < SHARD_BYTES_MIN + of_a_core {
             let floor_bytes = Self::floor_bytes(cores) + 2 * bytes;
-            return Err(LimitTooSmall { limit_bytes: self.limit_bytes, cores, floor_bytes });
+            return Err(MemoryLimitError { limit_bytes: self.limit_bytes, cores, floor_bytes });
         }
         self.shard_bytes -= of_a_core;
         self.uncounted_bytes += of_a_core * cores;

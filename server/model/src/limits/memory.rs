@@ -24,9 +24,9 @@ const _: () = assert!(
 const _: () = assert!(SORTING_BYTES_MAX <= EXECUTOR_BYTES / 12, "a small part of it");
 const _: () = assert!(
     HEAD_BYTES_MAX + LINE_GROWTH_BYTES_MAX <= EXECUTOR_BYTES / 32,
-    "a read whose request line is written anew is there twice for a moment, one at a time"
+    "a read whose request line is rewritten is there twice for a moment, one at a time"
 );
-/// What a shard needs at the least to be worth running.
+/// What a shard needs at least to be worth running.
 pub(super) const SHARD_BYTES_MIN: usize = 16 * MIB;
 const _: () = assert!(
     RESUMED_BYTES_MAX + HISTOGRAM_LOOKUPS_BYTES_MAX <= SHARD_BYTES_MIN / 2,
@@ -50,7 +50,7 @@ const DEFINITION_SHARE: usize = 32;
 const ID_CACHE_SHARE: usize = 32;
 /// Reads in flight get this fraction of the limit, all cores together.
 const READ_SHARE: usize = 32;
-/// Queries and answers that are made whole may be given this fraction of the limit at the most.
+/// Queries and answers that are made whole may be given this fraction of the limit at most.
 const QUERY_SHARE_MAX: usize = 4;
 const _: () = assert!(QUERY_SHARE_MAX == 4, "its refusal says a quarter");
 /// What reads collect in the shards gets this fraction of the limit, all shards together: 16 bytes for
@@ -84,13 +84,13 @@ const CONNECTIONS_MAX: usize = 10_000;
 const READING_MAX: usize = 1024;
 
 /// Of what requests and reads don't take of their part now, one in so many is kept free for them while
-/// the samples of known series fill the rest. What gives way to them has that much at the least.
+/// the samples of known series fill the rest. What gives way to them has that much at least.
 const PASSING_KEPT_SHARE: usize = 4;
 
 /// New series are refused from this part in a hundred of a shard's budget on: the rest is for the
 /// samples of the known ones.
 pub const NEW_SERIES_PERCENT: usize = 90;
-/// A shard takes in again what it refused when it holds this part in a hundred of its budget less
+/// A shard accepts again what it refused when it holds this part in a hundred of its budget less
 /// than where it began to refuse: a node at its limit must not change its mind with every request.
 pub const RECOVERY_PERCENT: usize = 3;
 const _: () =
@@ -101,7 +101,7 @@ const _: () =
 /// page tables and the pages of files being written as well.
 pub const AUTO_LIMIT_PERCENT: usize = 85;
 
-// A lone request of the largest size that is taken in fits what its core may have in flight.
+// A lone request of the largest size that is accepted fits what its core may have in flight.
 const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= BODY_BYTES_MAX);
 const _: () = assert!(IN_FLIGHT_BYTES_MAX / BODY_SHARE >= DECODED_BYTES_MAX);
 const _: () = assert!(
@@ -171,10 +171,10 @@ pub struct GivingWay {
 /// A limit that leaves too little for series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a memory limit of {limit_bytes} bytes is too small for {cores} shards: they need {} MiB at the least; \
+    "a memory limit of {limit_bytes} bytes is too small for {cores} shards: they need {} MiB at least; \
      raise --memory-limit, or run fewer --shards", floor_bytes / MIB
 )]
-pub struct LimitTooSmall {
+pub struct MemoryLimitError {
     /// The limit.
     pub limit_bytes: usize,
     /// The shards that it was to serve.
@@ -190,7 +190,7 @@ pub struct LimitTooSmall {
      quarter of the limit is for queries, and series need their least; lower --query-memory, or raise \
      --memory-limit"
 )]
-pub struct QueryMemoryTooLarge {
+pub struct QueryMemoryError {
     /// What was asked for.
     pub query_bytes: usize,
     /// The limit that it is a part of.
@@ -199,26 +199,22 @@ pub struct QueryMemoryTooLarge {
 
 impl MemoryPlan {
     /// Shares a limit out over `cores`, each with an acceptor and a shard.
-    pub const fn new(limit_bytes: usize, cores: usize) -> Result<Self, LimitTooSmall> {
+    pub const fn new(limit_bytes: usize, cores: usize) -> Result<Self, MemoryLimitError> {
         let read_bytes = min(limit_bytes / READ_SHARE / cores, READ_BYTES_MAX);
         // Half of what they have is for the least that each takes.
         let places = read_bytes / 2 / READ_BYTES_MIN;
         let places = if places == 0 { 1 } else { min(places, READS_PER_CORE_MAX) };
         match Self::planned(limit_bytes, cores, read_bytes, places) {
             Some(plan) => Ok(plan),
-            None => Err(LimitTooSmall { limit_bytes, cores, floor_bytes: Self::floor_bytes(cores) }),
+            None => Err(MemoryLimitError { limit_bytes, cores, floor_bytes: Self::floor_bytes(cores) }),
         }
     }
 
     /// The same with so many bytes for what queries hold and for answers that are made whole, of all cores together.
     /// What that is more, or less, series have less, or more.
-    pub const fn with_query_bytes(
-        &self,
-        query_bytes: usize,
-        cores: usize,
-    ) -> Result<Self, QueryMemoryTooLarge> {
+    pub const fn with_query_bytes(&self, query_bytes: usize, cores: usize) -> Result<Self, QueryMemoryError> {
         let limit_bytes = self.limit_bytes;
-        let too_large = QueryMemoryTooLarge { query_bytes, limit_bytes };
+        let too_large = QueryMemoryError { query_bytes, limit_bytes };
         if query_bytes > limit_bytes / QUERY_SHARE_MAX {
             return Err(too_large);
         }
@@ -283,7 +279,7 @@ impl MemoryPlan {
         })
     }
 
-    /// The same for connections that are encrypted: fewer, for each takes more, and handshakes have their part.
+    /// The same for connections that are encrypted: fewer, because each takes more, and handshakes have their part.
     pub const fn with_tls(self) -> Self {
         let part_bytes = self.connection_bytes / CONNECTION_PARTS;
         let of_idle = part_bytes * (IDLE_PARTS - HANDSHAKE_PARTS);
@@ -299,7 +295,7 @@ impl MemoryPlan {
         CONNECTION_BYTES + if self.handshakes_max > 0 { TLS_CONNECTION_BYTES } else { 0 }
     }
 
-    /// Reads that a core may have in flight: each takes [`READ_BYTES_MIN`] at the least.
+    /// Reads that a core may have in flight: each takes [`READ_BYTES_MIN`] at least.
     pub const fn reads_max(&self) -> usize {
         self.read_places
     }
@@ -383,7 +379,7 @@ impl MemoryPlan {
     }
 
     /// What a shard may hold when `uncounted_bytes` of the resident memory belong to nobody: what
-    /// goes beyond the plan is taken from the shards, for the limit is the process's.
+    /// goes beyond the plan is taken from the shards, because the limit is the process's.
     pub const fn shard_bytes_beside(&self, uncounted_bytes: usize, cores: usize) -> usize {
         let beyond = uncounted_bytes.saturating_sub(self.uncounted_bytes);
         self.shard_bytes.saturating_sub(beyond.div_ceil(cores))

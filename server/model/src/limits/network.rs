@@ -5,7 +5,7 @@ use super::{HANDSHAKE_BYTES, ID_CACHE_ENTRY_BYTES, MemoryPlan, READ_BYTES_MIN};
 
 /// A part of the memory plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum MemoryPlanPart {
     /// Buffers of connections: [`MemoryPlan::connection_bytes`].
     Connections,
     /// [`MemoryPlan::in_flight_bytes`].
@@ -28,56 +28,62 @@ pub struct NetworkBuffer {
     /// What is in it.
     pub what: &'static str,
     /// Where it is planned.
-    pub place: Place,
+    pub place: MemoryPlanPart,
     /// All of them on one core, in bytes.
     pub bytes_max: fn(&MemoryPlan) -> usize,
 }
 
-const fn buffer(what: &'static str, place: Place, bytes_max: fn(&MemoryPlan) -> usize) -> NetworkBuffer {
+const fn buffer(
+    what: &'static str,
+    place: MemoryPlanPart,
+    bytes_max: fn(&MemoryPlan) -> usize,
+) -> NetworkBuffer {
     NetworkBuffer { what, place, bytes_max }
 }
 
 /// All of them.
 pub const NETWORK_BUFFERS: [NetworkBuffer; 13] = [
     // HTTP/1 keeps what a line has grown by in the place of HTTP/2's heads.
-    buffer("connections, and heads of requests that are on their way", Place::Connections, |plan| {
+    buffer("connections, and heads of requests that are on their way", MemoryPlanPart::Connections, |plan| {
         plan.connections_max * (plan.connection_own_bytes() + plan.head_bytes)
     }),
-    buffer("TLS handshakes in flight", Place::Connections, |plan| plan.handshakes_max * HANDSHAKE_BYTES),
+    buffer("TLS handshakes in flight", MemoryPlanPart::Connections, |plan| {
+        plan.handshakes_max * HANDSHAKE_BYTES
+    }),
     buffer(
         "what HTTP/1 read buffers and HTTP/2 windows hold of requests in flight",
-        Place::Connections,
+        MemoryPlanPart::Connections,
         |plan| plan.reading_max * plan.reading_bytes,
     ),
-    buffer("HTTP/2 requests in flight, their heads and small answers", Place::Connections, |plan| {
+    buffer("HTTP/2 requests in flight, their heads and small answers", MemoryPlanPart::Connections, |plan| {
         plan.stream_head_bytes
     }),
     // Each takes its room before it grows, so the bound is of all together.
     buffer(
         "bodies and stream messages as they arrive and decompressed, labels written out, symbols, parts",
-        Place::InFlight,
+        MemoryPlanPart::InFlight,
         |plan| plan.in_flight_bytes,
     ),
-    buffer("bodies that are kept for later requests", Place::Pools, |plan| {
+    buffer("bodies that are kept for later requests", MemoryPlanPart::Pools, |plan| {
         MemoryPlan::body_pool_bytes_of(plan.in_flight_bytes)
     }),
-    buffer("parts that are kept for later requests", Place::Pools, MemoryPlan::part_pool_bytes),
-    buffer("series that gRPC streams define, and their tables by ref", Place::Definitions, |plan| {
+    buffer("parts that are kept for later requests", MemoryPlanPart::Pools, MemoryPlan::part_pool_bytes),
+    buffer("series that gRPC streams define, and their tables by ref", MemoryPlanPart::Definitions, |plan| {
         plan.definition_bytes
     }),
-    buffer("label sets of remote write that are known again", Place::KnownIds, |plan| {
+    buffer("label sets of remote write that are known again", MemoryPlanPart::KnownIds, |plan| {
         plan.id_cache_entries * ID_CACHE_ENTRY_BYTES
     }),
     buffer(
         "requests of reads, what queries hold, and answers that are made whole",
-        Place::Reads,
+        MemoryPlanPart::Reads,
         MemoryPlan::read_answer_bytes,
     ),
-    buffer("batches of reads, and what waits for their clients", Place::Reads, |plan| {
+    buffer("batches of reads, and what waits for their clients", MemoryPlanPart::Reads, |plan| {
         plan.reads_max() * READ_BYTES_MIN
     }),
-    buffer("what reads collect in a shard", Place::Selects, |plan| plan.select_bytes),
-    buffer("what the oldest read collects beyond that", Place::Selects, |plan| plan.select_bytes),
+    buffer("what reads collect in a shard", MemoryPlanPart::Selects, |plan| plan.select_bytes),
+    buffer("what the oldest read collects beyond that", MemoryPlanPart::Selects, |plan| plan.select_bytes),
 ];
 
 #[cfg(test)]
@@ -101,12 +107,12 @@ mod tests {
             let sum: usize = filled.iter().map(|(_, bytes)| bytes).sum();
             assert!((1..=planned).contains(&sum), "{place:?} of {plan:?}: {filled:?}");
         };
-        check(Place::Connections, plan.connection_bytes);
-        check(Place::InFlight, plan.in_flight_bytes);
-        check(Place::Pools, plan.pool_bytes);
-        check(Place::Definitions, plan.definition_bytes);
-        check(Place::KnownIds, plan.id_cache_entries * ID_CACHE_ENTRY_BYTES);
-        check(Place::Reads, plan.read_bytes);
-        check(Place::Selects, 2 * plan.select_bytes);
+        check(MemoryPlanPart::Connections, plan.connection_bytes);
+        check(MemoryPlanPart::InFlight, plan.in_flight_bytes);
+        check(MemoryPlanPart::Pools, plan.pool_bytes);
+        check(MemoryPlanPart::Definitions, plan.definition_bytes);
+        check(MemoryPlanPart::KnownIds, plan.id_cache_entries * ID_CACHE_ENTRY_BYTES);
+        check(MemoryPlanPart::Reads, plan.read_bytes);
+        check(MemoryPlanPart::Selects, 2 * plan.select_bytes);
     }
 }

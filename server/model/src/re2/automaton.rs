@@ -1,5 +1,5 @@
 //! A compiled expression as an automaton that is walked byte by byte. Its states are made as texts
-//! need them and kept in bounded memory, so a step costs at the most what the compiled form is long,
+//! need them and kept in bounded memory, so a step costs at most what the compiled form is long,
 //! whatever the text, and a walk can stop between any two bytes.
 
 use regex_automata::Anchored;
@@ -10,7 +10,7 @@ use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::util::start;
 use regex_automata::util::syntax;
 
-use super::Problem;
+use super::ExpressionErrorKind;
 
 /// States that were made are kept within so many bytes, where the automaton needs no more to walk at all.
 const KEPT_BYTES_MIN: usize = 256 << 10;
@@ -19,7 +19,7 @@ const KEPT_BYTES_MIN: usize = 256 << 10;
 /// over all steps, between two looks at the clock.
 const BYTES_PER_LOOK: usize = 64 << 10;
 
-/// Steps between two looks at the clock at the most.
+/// Steps between two looks at the clock at most.
 const STEPS_PER_LOOK_MAX: usize = 4096;
 
 /// A compiled expression.
@@ -50,18 +50,18 @@ impl SearchMemory {
 
 impl Automaton {
     /// Compiles an expression in Rust's syntax within so many bytes.
-    pub(super) fn compile(expression: &str, bytes_max: usize) -> Result<Self, Problem> {
+    pub(super) fn compile(expression: &str, bytes_max: usize) -> Result<Self, ExpressionErrorKind> {
         let syntax = syntax::Config::new().utf8(false).dot_matches_new_line(true);
         let hir = syntax::parse_with(expression, &syntax)
-            .map_err(|error| Problem::Syntax(last_line(&error.to_string())))?;
+            .map_err(|error| ExpressionErrorKind::Syntax(last_line(&error.to_string())))?;
         let config = thompson::Config::new()
             .utf8(false)
             .nfa_size_limit(Some(bytes_max))
             .which_captures(WhichCaptures::None);
         let nfa = thompson::Compiler::new().configure(config).build_from_hir(&hir);
         let nfa = nfa.map_err(|error| match error.size_limit() {
-            Some(_) => Problem::TooLarge { bytes_max },
-            None => Problem::Syntax(error.to_string()),
+            Some(_) => ExpressionErrorKind::TooLarge { bytes_max },
+            None => ExpressionErrorKind::Syntax(error.to_string()),
         })?;
         let compiled_bytes = nfa.memory_usage();
         let (dfa, kept_bytes) = lazy_dfa(&nfa)?;
@@ -120,10 +120,10 @@ impl Automaton {
     }
 }
 
-const NEVER_GIVES_UP: &str = "no bound is set on how often states are made anew";
+const NEVER_GIVES_UP: &str = "no bound is set on how often states are made again";
 
 /// An automaton with as much memory for its states as it needs, and how much that is.
-fn lazy_dfa(nfa: &thompson::NFA) -> Result<(DFA, usize), Problem> {
+fn lazy_dfa(nfa: &thompson::NFA) -> Result<(DFA, usize), ExpressionErrorKind> {
     let mut kept_bytes = KEPT_BYTES_MIN;
     loop {
         let config = DFA::config()
@@ -134,12 +134,12 @@ fn lazy_dfa(nfa: &thompson::NFA) -> Result<(DFA, usize), Problem> {
         match DFA::builder().configure(config).build_from_nfa(nfa.clone()) {
             Ok(dfa) => return Ok((dfa, kept_bytes)),
             Err(_) if kept_bytes < nfa.memory_usage().max(KEPT_BYTES_MIN) * 64 => kept_bytes *= 2,
-            Err(error) => return Err(Problem::Syntax(error.to_string())),
+            Err(error) => return Err(ExpressionErrorKind::Syntax(error.to_string())),
         }
     }
 }
 
-/// The library draws an arrow at the place; the words stand in the last line.
+/// The library draws an arrow at the place; the words are in the last line.
 fn last_line(text: &str) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }

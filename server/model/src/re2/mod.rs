@@ -43,16 +43,16 @@ enum Form {
     Automaton(Arc<Automaton>),
 }
 
-/// Why a text is no expression that is matched here.
+/// Why a text isn't an expression that is matched here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression {}: {problem}", Quoted(expression))]
 pub struct ExpressionError {
     expression: String,
-    problem: Problem,
+    problem: ExpressionErrorKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Problem {
+enum ExpressionErrorKind {
     #[error("{0}")]
     Syntax(String),
     #[error("compiled it exceeds the size of {bytes_max} bytes that is left for a request's expressions")]
@@ -71,28 +71,28 @@ impl Expression {
             .map_err(|problem| ExpressionError { expression: shortened(expression), problem })
     }
 
-    fn compile(expression: &str, bytes_max: usize) -> Result<Self, Problem> {
+    fn compile(expression: &str, bytes_max: usize) -> Result<Self, ExpressionErrorKind> {
         if let Some(literals) = literals::of(expression) {
             let matches_empty = literals.contains("");
             return Ok(Self { form: Form::Literals(Arc::new(literals)), compiled_bytes: 0, matches_empty });
         }
-        let translation =
-            translate::translate(expression).map_err(|words| Problem::Syntax(words.to_owned()))?;
+        let translation = translate::translate(expression)
+            .map_err(|words| ExpressionErrorKind::Syntax(words.to_owned()))?;
         let wide_bytes = translation.wide_classes * WIDE_CLASS_BYTES;
         if wide_bytes > bytes_max {
-            return Err(Problem::TooLarge { bytes_max });
+            return Err(ExpressionErrorKind::TooLarge { bytes_max });
         }
         let automaton = Automaton::compile(&translation.text, bytes_max)?;
         let compiled_bytes = automaton.compiled_bytes().max(wide_bytes);
         // The library looks at what it has while it compiles, which is less than what it makes of it.
         if compiled_bytes > bytes_max {
-            return Err(Problem::TooLarge { bytes_max });
+            return Err(ExpressionErrorKind::TooLarge { bytes_max });
         }
         let matches_empty = automaton.is_match("");
         Ok(Self { form: Form::Automaton(Arc::new(automaton)), compiled_bytes, matches_empty })
     }
 
-    /// Whether compiling it surely takes no longer than some 100 µs: it is short, and has nothing in it
+    /// Whether compiling it is sure to take no longer than some 100 µs: it is short, and has nothing in it
     /// that grows when it is compiled.
     pub(crate) fn is_quick_to_compile(expression: &str) -> bool {
         let has_flags = || expression.split("(?").skip(1).any(|group| !group.starts_with(':'));
@@ -127,7 +127,7 @@ impl Expression {
         }
     }
 
-    /// What searches in many texts keep between them takes so many bytes at the most.
+    /// What searches in many texts keep between them takes so many bytes at most.
     pub(crate) fn search_bytes(&self) -> usize {
         match &self.form {
             Form::Literals(_) => 0,
@@ -163,9 +163,9 @@ impl Expression {
 }
 
 /// An expression in the syntax of Rust's `regex`, its groups capturing by number and by name; words for what can't
-/// be told there. What it costs is the caller's affair.
+/// be expressed there. What it costs is the caller's affair.
 pub fn capturing(expression: &str) -> Result<String, String> {
-    let translated = translate::translate_groups(expression, translate::Groups::Capturing);
+    let translated = translate::translate_groups(expression, translate::GroupMode::Capturing);
     translated.map(|translated| translated.text).map_err(str::to_owned)
 }
 

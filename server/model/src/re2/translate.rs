@@ -1,8 +1,8 @@
-//! Tells an RE2 expression in Rust's syntax, where the two differ: a `{` that begins no repetition is
+//! Translates an RE2 expression to Rust's syntax, where the two differ: a `{` that begins no repetition is
 //! itself, `\Q…\E` quotes, a class holds no classes and no operators, `\d`, `\s`, `\w` and `\b` are
 //! ASCII, there are octal escapes and no `(?x)`. It checks what could change its meaning on the way,
 //! and that repetitions within repetitions stay within RE2's bound; whether the rest is well-formed,
-//! Rust tells. Groups capture only where that is asked for.
+//! Rust has. Groups capture only where that is asked for.
 
 use regex_syntax::escape;
 
@@ -32,12 +32,12 @@ pub(crate) struct Translated {
 
 /// The same expression for Rust, or what is wrong in words.
 pub(crate) fn translate(expression: &str) -> Result<Translated, &'static str> {
-    translate_groups(expression, Groups::Plain)
+    translate_groups(expression, GroupMode::Plain)
 }
 
 /// What groups do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Groups {
+pub(crate) enum GroupMode {
     /// They group.
     Plain,
     /// They capture too, by number and by name.
@@ -45,7 +45,7 @@ pub(crate) enum Groups {
 }
 
 /// As [`translate`], with groups that may capture.
-pub(crate) fn translate_groups(expression: &str, groups: Groups) -> Result<Translated, &'static str> {
+pub(crate) fn translate_groups(expression: &str, groups: GroupMode) -> Result<Translated, &'static str> {
     let mut translation = Translation {
         groups,
         rest: expression,
@@ -64,7 +64,7 @@ pub(crate) fn translate_groups(expression: &str, groups: Groups) -> Result<Trans
 }
 
 struct Translation<'a> {
-    groups: Groups,
+    groups: GroupMode,
     rest: &'a str,
     out: String,
     /// Of the group that is read.
@@ -156,7 +156,7 @@ impl<'a> Translation<'a> {
     fn any_character(&mut self) {
         self.classes += 1;
         // What captures has to capture whole characters.
-        let is_plain = self.groups == Groups::Plain;
+        let is_plain = self.groups == GroupMode::Plain;
         let as_bytes = is_plain && self.rest.starts_with('*') && !self.has_non_boundary;
         self.out.push_str(if as_bytes { "(?-u:.)" } else { "." });
     }
@@ -184,11 +184,11 @@ impl<'a> Translation<'a> {
         self.out.push_str(&escape(c.encode_utf8(&mut [0; 4])));
     }
 
-    /// Behind a `(`.
+    /// After a `(`.
     fn group(&mut self) -> Result<Group, &'static str> {
         let opening = match self.groups {
-            Groups::Plain => "(?:",
-            Groups::Capturing => "(",
+            GroupMode::Plain => "(?:",
+            GroupMode::Capturing => "(",
         };
         if !self.take("?") {
             self.out.push_str(opening);
@@ -200,8 +200,8 @@ impl<'a> Translation<'a> {
                 return Err(BAD_GROUP);
             }
             match self.groups {
-                Groups::Plain => self.out.push_str(opening),
-                Groups::Capturing => self.out.extend(["(?P<", name, ">"]),
+                GroupMode::Plain => self.out.push_str(opening),
+                GroupMode::Capturing => self.out.extend(["(?P<", name, ">"]),
             }
             return Ok(Group::Opened);
         }
@@ -224,7 +224,7 @@ impl<'a> Translation<'a> {
         Ok(Group::FlagsAlone)
     }
 
-    /// Behind a `{`: a repetition, or the character.
+    /// After a `{`: a repetition, or the character.
     fn brace(&mut self) -> Result<(), &'static str> {
         let inner = self.rest.split_once('}').map(|(inner, _)| inner);
         let Some((inner, counts)) = inner.and_then(|inner| Some((inner, repetition(inner)?))) else {
@@ -243,7 +243,7 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    /// Behind a `\` that is in no class.
+    /// After a `\` that is in no class.
     fn escape(&mut self) -> Result<(), &'static str> {
         let c = self.next().ok_or("trailing \\")?;
         match c {
@@ -264,7 +264,7 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    /// Behind a `\` and `c`: a class of characters, in brackets or not. False if it is none.
+    /// After a `\` and `c`: a class of characters, in brackets or not. False if it isn't one.
     fn class_escape(&mut self, c: char) -> Result<bool, &'static str> {
         let class = match c {
             'd' => "[0-9]",
@@ -284,7 +284,7 @@ impl<'a> Translation<'a> {
         Ok(true)
     }
 
-    /// Behind `\p` or `\P`: `L`, `{Greek}` or `{^Greek}`.
+    /// After `\p` or `\P`: `L`, `{Greek}` or `{^Greek}`.
     fn unicode_class(&mut self, p: char) -> Result<(), &'static str> {
         let mut letter = [0; 4];
         let name = if self.take("{") {
@@ -307,7 +307,7 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    /// Behind a `\` and `c`: the character that they stand for.
+    /// After a `\` and `c`: the character that they stand for.
     fn character(&mut self, c: char) -> Result<char, &'static str> {
         Ok(match c {
             'a' => '\x07',
@@ -348,7 +348,7 @@ impl<'a> Translation<'a> {
         code.and_then(char::from_u32).ok_or(BAD_ESCAPE)
     }
 
-    /// Behind a `[`.
+    /// After a `[`.
     fn class(&mut self) -> Result<(), &'static str> {
         self.classes += 1;
         self.out.push('[');

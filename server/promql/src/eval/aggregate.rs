@@ -8,27 +8,27 @@ use silverback_model::Labels;
 use super::Evaluator;
 use super::fold::{Fold, by_fold};
 use super::labels::{Chosen, bytes as labels_bytes, metric_name};
-use super::series::{ABSENT, AT_ONCE, Column, Series, Sink, is_absent};
+use super::series::{ABSENT, AT_ONCE, EvalSeries, SeriesColumn, Sink, is_absent};
 use crate::ast::Aggregator;
 use crate::budget::Held;
 use crate::error::QueryError;
-use crate::histogram::{Combined, Hints, Histogram, Incompatible, Tally};
+use crate::histogram::{Combined, FloatHistogram, Hints, HistogramAccumulator, Incompatible};
 use crate::notes::{HistogramOperation, Note};
 use crate::plan::{Aggregating, Times};
 
 /// What histograms do in an aggregation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Histograms {
+pub(super) enum HistogramHandling {
     /// They count as what they are: one value.
     Count,
     /// They are summed, or averaged.
     Sum,
     Mean,
-    /// They are left out, and that is told.
+    /// They are left out, and that is noted.
     Ignore,
 }
 
-impl Histograms {
+impl HistogramHandling {
     const fn of(aggregator: Aggregator) -> Self {
         match aggregator {
             Aggregator::Sum => Self::Sum,
@@ -79,7 +79,7 @@ impl Evaluator<'_> {
             let values = row.finish(self, aggregate, histograms);
             self.pacing.spent(times.count).await?;
             if !values.is_empty() {
-                sink.push(Series { labels, drop_name, values })?;
+                sink.push(EvalSeries { labels, drop_name, values })?;
                 self.settle(sink).await?;
             }
         }
@@ -131,7 +131,7 @@ impl Groups {
 }
 
 /// One group at all steps.
-pub(super) struct Row<F: Fold> {
+pub(super) struct GroupRow<F: Fold> {
     pub(super) cells: Vec<Option<F::Cell>>,
     pub(super) tallies: Option<Vec<Option<HistogramCell>>>,
     pub(super) drop_name: bool,
@@ -140,7 +140,7 @@ pub(super) struct Row<F: Fold> {
 /// A group's histograms at one step.
 #[derive(Clone)]
 pub(super) enum HistogramCell {
-    Tally(Box<Tally>, Hints),
+    Tally(Box<HistogramAccumulator>, Hints),
     /// Some have bounds of their own and others don't.
     Incompatible,
 }
@@ -149,11 +149,11 @@ pub(super) struct Folding<'a, F: Fold> {
     evaluator: &'a Evaluator<'a>,
     aggregate: &'a Aggregating,
     steps: usize,
-    pub(super) histograms: Histograms,
+    pub(super) histograms: HistogramHandling,
     pub(super) groups: Groups,
-    pub(super) rows: Vec<Row<F>>,
+    pub(super) rows: Vec<GroupRow<F>>,
     /// The series with histograms that came last, its row, and the first step of it that isn't folded.
-    left: Option<(Series, usize, usize)>,
+    left: Option<(EvalSeries, usize, usize)>,
     pub(super) held: Held<'a>,
 }
 
@@ -168,7 +168,7 @@ impl<'a, F: Fold> Folding<'a, F> {
             evaluator,
             aggregate,
             steps: times.count,
-            histograms: Histograms::of(aggregate.aggregator),
+            histograms: HistogramHandling::of(aggregate.aggregator),
             groups,
             rows: Vec::new(),
             left: None,
@@ -179,18 +179,18 @@ impl<'a, F: Fold> Folding<'a, F> {
     /// What the row of a group takes, in samples and bytes.
     fn size(&self, at: usize) -> (usize, usize) {
         let cells_bytes = self.steps * size_of::<Option<F::Cell>>();
-        (self.steps, cells_bytes + self.groups.bytes(at) + size_of::<Row<F>>())
+        (self.steps, cells_bytes + self.groups.bytes(at) + size_of::<GroupRow<F>>())
     }
 }
 
 impl<F: Fold> Sink for Folding<'_, F> {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError> {
         while self.go_on()? {}
         let (at, is_new) = self.groups.place(&series.labels);
         if is_new {
             let (samples, bytes) = self.size(at);
             self.held.add(samples, bytes)?;
-            self.rows.push(Row { cells: vec![None; self.steps], tallies: None, drop_name: false });
+            self.rows.push(GroupRow { cells: vec![None; self.steps], tallies: None, drop_name: false });
         }
         let row = &mut self.rows[at];
         row.drop_name |= series.drop_name;
@@ -230,27 +230,27 @@ fn fold_value<F: Fold>(cell: &mut Option<F::Cell>, value: f64) {
 }
 
 impl<F: Fold> Folding<'_, F> {
-    /// Takes a histogram in, and tells how much work that was, in values' worth of it.
+    /// Takes a histogram in, and returns how much work that was, in values' worth of it.
     fn histogram(
         &mut self,
         at: usize,
         step: usize,
-        histogram: &Histogram,
+        histogram: &FloatHistogram,
         labels: &Labels,
     ) -> Result<usize, QueryError> {
         let row = &mut self.rows[at];
         let is_mean = match self.histograms {
-            Histograms::Count => {
+            HistogramHandling::Count => {
                 fold_value::<F>(&mut row.cells[step], 1.0);
                 return Ok(1);
             }
-            Histograms::Ignore => {
+            HistogramHandling::Ignore => {
                 let note = Note::HistogramIgnoredInAggregation(self.aggregate.aggregator.as_str());
                 self.evaluator.notes.add(note, self.aggregate.expr_span);
                 return Ok(1);
             }
-            Histograms::Sum => false,
-            Histograms::Mean => true,
+            HistogramHandling::Sum => false,
+            HistogramHandling::Mean => true,
         };
         let tallies = match &mut row.tallies {
             Some(tallies) => tallies,
@@ -266,7 +266,7 @@ impl<F: Fold> Folding<'_, F> {
                 let mut hints = Hints::default();
                 hints.see(histogram);
                 self.held.add(1, 0)?;
-                *cell = Some(HistogramCell::Tally(Box::new(Tally::first(histogram)), hints));
+                *cell = Some(HistogramCell::Tally(Box::new(HistogramAccumulator::first(histogram)), hints));
             }
             Some(HistogramCell::Incompatible) => {}
             Some(HistogramCell::Tally(tally, hints)) => {
@@ -313,9 +313,11 @@ impl HistogramCell {
         let is_one = match (&mut *self, other) {
             (Self::Tally(tally, hints), Self::Tally(other, other_hints)) => {
                 hints.merge(other_hints);
-                let merged = match Histograms::of(aggregate.aggregator) {
-                    Histograms::Mean => tally.merge_mean(*other),
-                    Histograms::Sum | Histograms::Count | Histograms::Ignore => tally.merge(&other),
+                let merged = match HistogramHandling::of(aggregate.aggregator) {
+                    HistogramHandling::Mean => tally.merge_mean(*other),
+                    HistogramHandling::Sum | HistogramHandling::Count | HistogramHandling::Ignore => {
+                        tally.merge(&other)
+                    }
                 };
                 note_combined(merged, first, evaluator, aggregate)
             }
@@ -343,10 +345,15 @@ impl HistogramCell {
     }
 }
 
-impl<F: Fold> Row<F> {
-    fn finish(self, evaluator: &Evaluator<'_>, aggregate: &Aggregating, histograms: Histograms) -> Column {
+impl<F: Fold> GroupRow<F> {
+    fn finish(
+        self,
+        evaluator: &Evaluator<'_>,
+        aggregate: &Aggregating,
+        histograms: HistogramHandling,
+    ) -> SeriesColumn {
         let finish = |cell: &Option<F::Cell>| cell.as_ref().map_or(ABSENT, F::finish);
-        let mut values = Column { floats: self.cells.iter().map(finish).collect(), histograms: None };
+        let mut values = SeriesColumn { floats: self.cells.iter().map(finish).collect(), histograms: None };
         for (step, cell) in self.tallies.into_iter().flatten().enumerate() {
             let Some(cell) = cell else { continue };
             if !is_absent(values.floats[step]) {
@@ -360,7 +367,7 @@ impl<F: Fold> Row<F> {
                     .notes
                     .add(Note::ResetCollision(HistogramOperation::Aggregation), aggregate.expr_span);
             }
-            let is_mean = histograms == Histograms::Mean;
+            let is_mean = histograms == HistogramHandling::Mean;
             values.set_histogram(step, Rc::new(if is_mean { tally.mean() } else { tally.sum() }));
         }
         values

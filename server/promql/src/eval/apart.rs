@@ -6,7 +6,7 @@ use std::rc::Rc;
 use silverback_model::Labels;
 
 use super::Evaluator;
-use super::aggregate::{Folding, Groups, HistogramCell, Row};
+use super::aggregate::{Folding, GroupRow, Groups, HistogramCell};
 use super::chosen::as_stored;
 use super::fold::{Fold, by_fold};
 use crate::budget::Held;
@@ -78,8 +78,8 @@ impl Evaluator<'_> {
     /// One row of two of the same group; `first` has the labels of the other's first series.
     async fn merge<F: Fold>(
         &self,
-        row: &mut Row<F>,
-        other: Row<F>,
+        row: &mut GroupRow<F>,
+        other: GroupRow<F>,
         first: &Labels,
         aggregate: &Aggregating,
     ) -> Result<(), QueryError> {
@@ -100,7 +100,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// What goes to who asked for a part: its groups, what was made of each, and what all of them take.
+    /// What goes to the core that asked for a part: its groups, what was made of each, and what all of them take.
     pub(super) async fn groups_of_part<V: Send + 'static>(
         &self,
         firsts: Vec<Rc<Labels>>,

@@ -9,10 +9,10 @@ use super::Evaluator;
 use super::labels::Chosen;
 use super::matched::Match;
 use super::math::operate;
-use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
+use super::series::{Collected, EvalSeries, Merged, SeriesColumn, Sink, is_absent};
 use crate::ast::{Card, Operator};
 use crate::error::QueryError;
-use crate::histogram::{Histogram, Keep, ResetHint, Tally};
+use crate::histogram::{FloatHistogram, HistogramAccumulator, Keep, ResetHint};
 use crate::notes::{HistogramOperation, Note};
 use crate::plan::{Combining, Times};
 
@@ -20,11 +20,11 @@ use crate::plan::{Combining, Times};
 #[derive(Debug, Clone)]
 pub(super) enum Operand {
     Float(f64),
-    Histogram(Rc<Histogram>),
+    Histogram(Rc<FloatHistogram>),
 }
 
 /// What an operator gives for two values.
-pub(super) enum Outcome {
+pub(super) enum BinaryOutcome {
     /// Nothing that can be computed.
     None,
     /// A value; whether a comparison keeps it.
@@ -32,7 +32,7 @@ pub(super) enum Outcome {
 }
 
 impl Operand {
-    pub(super) fn at(values: &Column, step: usize) -> Option<Self> {
+    pub(super) fn at(values: &SeriesColumn, step: usize) -> Option<Self> {
         match values.histogram(step) {
             Some(histogram) => Some(Self::Histogram(Rc::clone(histogram))),
             None => Some(values.floats[step]).filter(|value| !is_absent(*value)).map(Self::Float),
@@ -46,7 +46,7 @@ impl Operand {
         }
     }
 
-    pub(super) fn put(self, values: &mut Column, step: usize) {
+    pub(super) fn put(self, values: &mut SeriesColumn, step: usize) {
         match self {
             Self::Float(value) => values.floats[step] = value,
             Self::Histogram(histogram) => values.set_histogram(step, histogram),
@@ -66,7 +66,7 @@ impl Evaluator<'_> {
     pub(super) fn scalar_step(
         &self,
         binary: &Combining,
-        values: &mut Column,
+        values: &mut SeriesColumn,
         step: usize,
         scalar: f64,
         scalar_is_left: bool,
@@ -99,7 +99,7 @@ impl Evaluator<'_> {
     fn scalar_histogram_step(
         &self,
         binary: &Combining,
-        values: &mut Column,
+        values: &mut SeriesColumn,
         step: usize,
         scalar: f64,
         scalar_is_left: bool,
@@ -110,8 +110,8 @@ impl Evaluator<'_> {
             false => (operand, Operand::Float(scalar)),
         };
         match self.operate(binary, left, right) {
-            Outcome::None => values.clear(step),
-            Outcome::Value(result, _) => {
+            BinaryOutcome::None => values.clear(step),
+            BinaryOutcome::Value(result, _) => {
                 values.clear(step);
                 result.put(values, step);
             }
@@ -123,18 +123,19 @@ impl Evaluator<'_> {
         self.notes.add(Note::IncompatibleTypes { operator, left, right }, binary.span);
     }
 
-    pub(super) fn operate(&self, binary: &Combining, left: Operand, right: Operand) -> Outcome {
+    pub(super) fn operate(&self, binary: &Combining, left: Operand, right: Operand) -> BinaryOutcome {
         let operator = binary.operator;
-        let of_histogram =
-            |histogram: Histogram| Outcome::Value(Operand::Histogram(Rc::new(histogram.compacted())), true);
+        let of_histogram = |histogram: FloatHistogram| {
+            BinaryOutcome::Value(Operand::Histogram(Rc::new(histogram.compacted())), true)
+        };
         match (&left, &right, operator) {
             (_, Operand::Float(_), Operator::TrimLower | Operator::TrimUpper)
             | (Operand::Float(_), _, Operator::TrimLower | Operator::TrimUpper)
                 if !matches!(left, Operand::Histogram(_)) => {}
             (Operand::Float(left), Operand::Float(right), _) => {
                 return match operate(operator, *left, *right) {
-                    Some(value) => Outcome::Value(Operand::Float(value), true),
-                    None => Outcome::Value(Operand::Float(*left), false),
+                    Some(value) => BinaryOutcome::Value(Operand::Float(value), true),
+                    None => BinaryOutcome::Value(Operand::Float(*left), false),
                 };
             }
             (Operand::Float(factor), Operand::Histogram(histogram), Operator::Mul)
@@ -157,32 +158,32 @@ impl Evaluator<'_> {
                 return self.combine(binary, one, other, HistogramOperation::Subtraction);
             }
             (Operand::Histogram(one), Operand::Histogram(other), Operator::Equal) => {
-                return Outcome::Value(left.clone(), one.equals(other));
+                return BinaryOutcome::Value(left.clone(), one.equals(other));
             }
             (Operand::Histogram(one), Operand::Histogram(other), Operator::NotEqual) => {
-                return Outcome::Value(left.clone(), !one.equals(other));
+                return BinaryOutcome::Value(left.clone(), !one.equals(other));
             }
             (_, _, _) => {}
         }
         self.note_types(binary, left.kind(), right.kind());
-        Outcome::None
+        BinaryOutcome::None
     }
 
     fn combine(
         &self,
         binary: &Combining,
-        left: &Histogram,
-        right: &Histogram,
+        left: &FloatHistogram,
+        right: &FloatHistogram,
         operation: HistogramOperation,
-    ) -> Outcome {
-        let mut tally = Tally::first(left);
+    ) -> BinaryOutcome {
+        let mut tally = HistogramAccumulator::first(left);
         let combined = match operation {
             HistogramOperation::Subtraction => tally.subtract(right),
             HistogramOperation::Addition | HistogramOperation::Aggregation => tally.add(right),
         };
         let Ok(combined) = combined else {
             self.notes.add(Note::IncompatibleLayout(binary.operator.as_str()), binary.span);
-            return Outcome::None;
+            return BinaryOutcome::None;
         };
         if combined.collides {
             self.notes.add(Note::ResetCollision(operation), binary.span);
@@ -194,7 +195,7 @@ impl Evaluator<'_> {
         if operation == HistogramOperation::Subtraction {
             result.reset_hint = ResetHint::Gauge;
         }
-        Outcome::Value(Operand::Histogram(Rc::new(result)), true)
+        BinaryOutcome::Value(Operand::Histogram(Rc::new(result)), true)
     }
 
     /// The right side's series, and which of both sides match.
@@ -237,7 +238,7 @@ impl Evaluator<'_> {
     /// At which steps any of these series has a value.
     pub(super) async fn present(
         &self,
-        series: impl Iterator<Item = &Series>,
+        series: impl Iterator<Item = &EvalSeries>,
         times: Times,
     ) -> Result<Vec<bool>, QueryError> {
         let mut present = vec![false; times.count];
@@ -323,7 +324,7 @@ impl Evaluator<'_> {
     }
 }
 
-fn of<'a>(collected: &'a Collected<'_>, places: &'a [usize]) -> impl Iterator<Item = &'a Series> {
+fn of<'a>(collected: &'a Collected<'_>, places: &'a [usize]) -> impl Iterator<Item = &'a EvalSeries> {
     places.iter().map(|at| &collected.series[*at])
 }
 

@@ -16,12 +16,12 @@ pub(super) struct Fixed {
 }
 
 /// Bounds by size, each once; at least one.
-pub(super) struct Buckets<'a>(&'a mut Vec<Bound>);
+pub(super) struct ClassicBuckets<'a>(&'a mut Vec<Bound>);
 
 /// Counts that differ by less are the same but for rounding.
 const TOLERANCE: f64 = 1e-12;
 
-impl<'a> Buckets<'a> {
+impl<'a> ClassicBuckets<'a> {
     /// From bounds by size.
     pub(super) fn new(bounds: &'a mut Vec<Bound>) -> Self {
         bounds.dedup_by(|next, kept| {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn quantiles_lie_between_bounds() {
         let mut bounds = bounds(&[(1.0, 10.0), (2.0, 20.0), (f64::INFINITY, 40.0)]);
-        let mut buckets = Buckets::new(&mut bounds);
+        let mut buckets = ClassicBuckets::new(&mut bounds);
         assert_eq!(buckets.quantile(0.125), (0.5, None));
         assert_eq!(buckets.quantile(0.375), (1.5, None));
         assert_eq!(buckets.quantile(0.99), (2.0, None));
@@ -171,6 +171,6 @@ mod tests {
     fn counts_that_fall_are_fixed_and_told() {
         let mut bounds = bounds(&[(1.0, 10.0), (2.0, 5.0), (f64::INFINITY, 20.0)]);
         let fixed = Fixed { lowest: 2.0, highest: 2.0, difference: 5.0 };
-        assert_eq!(Buckets::new(&mut bounds).quantile(0.25), (0.5, Some(fixed)));
+        assert_eq!(ClassicBuckets::new(&mut bounds).quantile(0.25), (0.5, Some(fixed)));
     }
 }

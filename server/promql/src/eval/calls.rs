@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use super::dates;
 use super::math::{go_max, go_min};
-use super::select::Shown;
-use super::series::{Column, Merged, Series, Sink, Through, is_absent};
+use super::select::SelectorShows;
+use super::series::{EvalSeries, Merged, SeriesColumn, Sink, Through, is_absent};
 use super::{Collected, Evaluator};
 use crate::error::QueryError;
 use crate::functions::Function;
-use crate::histogram::Histogram;
+use crate::histogram::FloatHistogram;
 use crate::notes::Note;
 use crate::plan::{Calling, Node, Times};
 use crate::sort::{placed, sorted_places};
@@ -66,7 +66,7 @@ impl Evaluator<'_> {
     async fn only(&self, node: &Node, times: Times) -> Result<Vec<f64>, QueryError> {
         let mut found = vec![0_u32; times.count];
         let mut values = vec![f64::NAN; times.count];
-        let mut take = |series: Series| {
+        let mut take = |series: EvalSeries| {
             for (step, value) in
                 series.values.floats.iter().enumerate().filter(|(_, value)| !is_absent(**value))
             {
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
 
     async fn absent(&self, call: &Calling, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
         let mut found = vec![false; times.count];
-        let mut take = |series: Series| {
+        let mut take = |series: EvalSeries| {
             found.iter_mut().enumerate().for_each(|(step, found)| *found |= series.values.is_present(step));
             Ok(())
         };
@@ -89,11 +89,11 @@ impl Evaluator<'_> {
         if found.iter().all(|found| *found) {
             return Ok(());
         }
-        let mut values = Column::absent(times.count);
+        let mut values = SeriesColumn::absent(times.count);
         for (value, _) in values.floats.iter_mut().zip(&found).filter(|(_, found)| !**found) {
             *value = 1.0;
         }
-        sink.push(Series { labels: Rc::new(call.absent_labels.clone()), drop_name: false, values })
+        sink.push(EvalSeries { labels: Rc::new(call.absent_labels.clone()), drop_name: false, values })
     }
 
     /// Functions that change each value, whose series lose their names.
@@ -108,7 +108,7 @@ impl Evaluator<'_> {
         for argument in &call.arguments[1..] {
             parameters.push(self.scalar(argument, times).await?);
         }
-        let change = |mut series: Series| {
+        let change = |mut series: EvalSeries| {
             match histogram_function(function) {
                 Some(of_histogram) => histograms_to_floats(&mut series.values, of_histogram),
                 None => {
@@ -123,7 +123,7 @@ impl Evaluator<'_> {
     }
 
     async fn timestamp(&self, call: &Calling, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        let lose_name = |mut series: Series| {
+        let lose_name = |mut series: EvalSeries| {
             series.lose_name(self.is_delayed());
             series
         };
@@ -134,16 +134,16 @@ impl Evaluator<'_> {
         };
         if let Node::Select(moment) = argument {
             let mut merged = Merged::new(self.budget);
-            let mut take = |mut series: Series| {
+            let mut take = |mut series: EvalSeries| {
                 if first.count != times.count {
                     series.values = series.values.repeated(times.count);
                 }
                 merged.push(lose_name(series))
             };
-            self.select_shown(moment, first, Shown::Time, &mut take).await?;
+            self.select_shown(moment, first, SelectorShows::Time, &mut take).await?;
             return self.pour(merged.into_series(), sink).await;
         }
-        let change = |mut series: Series| {
+        let change = |mut series: EvalSeries| {
             for (step, at_ms) in times.all().enumerate() {
                 if series.values.is_present(step) {
                     series.values.clear(step);
@@ -160,17 +160,17 @@ impl Evaluator<'_> {
         &self,
         call: &Calling,
         times: Times,
-        mut change: impl FnMut(Series) -> Series,
+        mut change: impl FnMut(EvalSeries) -> EvalSeries,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
         let argument = &call.arguments[0];
         if self.is_delayed() || call.has_one_name {
-            let change = |series: Series| Some(change(series)).filter(|series| !series.values.is_empty());
+            let change = |series: EvalSeries| Some(change(series)).filter(|series| !series.values.is_empty());
             let mut take = Through::new(sink, change);
             return self.produce(argument, times, &mut take).await;
         }
         let mut merged = Merged::new(self.budget);
-        let mut take = |series: Series| {
+        let mut take = |series: EvalSeries| {
             let series = change(series);
             if series.values.is_empty() { Ok(()) } else { merged.push(series) }
         };
@@ -190,7 +190,7 @@ impl Evaluator<'_> {
         }
         let is_descending = matches!(call.function, Function::SortDesc | Function::SortByLabelDesc);
         let names: Vec<&str> = call.arguments[1..].iter().filter_map(text).collect();
-        let compare = |left: &Series, right: &Series| {
+        let compare = |left: &EvalSeries, right: &EvalSeries| {
             let order = match by_value {
                 true => {
                     let (left, right) = (left.values.floats[0], right.values.floats[0]);
@@ -219,11 +219,11 @@ pub(super) fn text(node: &Node) -> Option<&str> {
 }
 
 /// A series without labels.
-fn plain(floats: Vec<f64>) -> Series {
-    Series { labels: Rc::default(), drop_name: false, values: Column { floats, histograms: None } }
+fn plain(floats: Vec<f64>) -> EvalSeries {
+    EvalSeries { labels: Rc::default(), drop_name: false, values: SeriesColumn { floats, histograms: None } }
 }
 
-fn histogram_function(function: Function) -> Option<fn(&Histogram) -> f64> {
+fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f64> {
     Some(match function {
         Function::HistogramCount => |histogram| histogram.count,
         Function::HistogramSum => |histogram| histogram.sum,
@@ -234,9 +234,9 @@ fn histogram_function(function: Function) -> Option<fn(&Histogram) -> f64> {
     })
 }
 
-fn histograms_to_floats(values: &mut Column, function: fn(&Histogram) -> f64) {
+fn histograms_to_floats(values: &mut SeriesColumn, function: fn(&FloatHistogram) -> f64) {
     let histograms = values.histograms.take();
-    *values = Column::absent(values.len());
+    *values = SeriesColumn::absent(values.len());
     for (step, histogram) in histograms.iter().flatten().enumerate() {
         if let Some(histogram) = histogram {
             values.floats[step] = function(histogram);
@@ -244,7 +244,7 @@ fn histograms_to_floats(values: &mut Column, function: fn(&Histogram) -> f64) {
     }
 }
 
-fn change_floats(values: &mut Column, function: Function, parameters: &[Vec<f64>]) {
+fn change_floats(values: &mut SeriesColumn, function: Function, parameters: &[Vec<f64>]) {
     if let Some(change) = float_function(function) {
         for value in values.floats.iter_mut().filter(|value| !is_absent(**value)) {
             *value = change(*value);

@@ -4,7 +4,7 @@
 
 use super::Evaluator;
 use super::binary::changes_meaning;
-use super::series::{Collected, Merged, Series, Sink, Through};
+use super::series::{Collected, EvalSeries, Merged, Sink, Through};
 use crate::ast::Type;
 use crate::budget::{Budget, Held};
 use crate::error::QueryError;
@@ -159,7 +159,7 @@ impl Evaluator<'_> {
     ) -> Result<(), QueryError> {
         let Staged { from, stages, held: _held, .. } = staged;
         let is_delayed = self.is_delayed();
-        let change = |mut series: Series| {
+        let change = |mut series: EvalSeries| {
             for Stage { link, scalar, scalar_is_left } in &stages {
                 for step in 0..times.count {
                     self.scalar_step(link, &mut series.values, step, scalar.at(step), *scalar_is_left);

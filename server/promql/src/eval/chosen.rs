@@ -1,6 +1,6 @@
-//! Aggregations that give some of their series as they are: `topk` and its likes. Each series is offered as it comes; one
-//! that is among the chosen at no step any more is let go. What was chosen among the series of each part, in the order of
-//! all, is offered again where the parts come together: the same are chosen as of all series at once.
+//! Aggregations that give some of their series as they are: `topk` and its likes. Each series is offered as it comes;
+//! one that is among the chosen at no step any more is dropped. What was chosen among the series of each part, in the
+//! order of all, is offered again where the parts come together: the same are chosen as of all series at once.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use silverback_model::Labels;
 use super::Evaluator;
 use super::aggregate::Groups;
 use super::labels::{METRIC_NAME, bytes as labels_bytes, stable_hash};
-use super::series::{AT_ONCE, Collected, Column, Series, Sink, is_absent};
+use super::series::{AT_ONCE, Collected, EvalSeries, SeriesColumn, Sink, is_absent};
 use crate::ast::Aggregator;
 use crate::budget::Held;
 use crate::error::QueryError;
-use crate::histogram::Histogram;
+use crate::histogram::FloatHistogram;
 use crate::notes::Note;
 use crate::plan::{Aggregating, Times};
 use crate::queryable::QueryableSamples;
@@ -67,7 +67,7 @@ impl Evaluator<'_> {
         for series in std::mem::take(&mut collected.series) {
             let (series_samples, series_bytes) = series.size();
             (samples, bytes) = (samples + series_samples, bytes + series_bytes);
-            collected.let_go(&series);
+            collected.release(&series);
             rows.series.push(self.part_of(series).await?);
             self.pacing.spent(LABELS_WORK).await?;
         }
@@ -111,8 +111,8 @@ impl Evaluator<'_> {
     }
 
     /// A series as it goes to another thread: with histograms of its own.
-    async fn part_of(&self, series: Series) -> Result<PartialSeries, QueryError> {
-        let Series { labels, drop_name, values: Column { floats, histograms } } = series;
+    async fn part_of(&self, series: EvalSeries) -> Result<PartialSeries, QueryError> {
+        let EvalSeries { labels, drop_name, values: SeriesColumn { floats, histograms } } = series;
         let histograms = match histograms {
             None => None,
             Some(histograms) => {
@@ -128,7 +128,7 @@ impl Evaluator<'_> {
     }
 
     /// A series that came from another thread.
-    async fn of_part(&self, series: PartialSeries) -> Result<Series, QueryError> {
+    async fn of_part(&self, series: PartialSeries) -> Result<EvalSeries, QueryError> {
         let PartialSeries { labels, drop_name, floats, histograms } = series;
         let histograms = match histograms {
             None => None,
@@ -141,12 +141,12 @@ impl Evaluator<'_> {
                 Some(shared)
             }
         };
-        Ok(Series { labels: Rc::new(labels), drop_name, values: Column { floats, histograms } })
+        Ok(EvalSeries { labels: Rc::new(labels), drop_name, values: SeriesColumn { floats, histograms } })
     }
 }
 
 /// What it takes to copy a histogram, if there is one, in values' worth of work.
-fn copy_work(histogram: Option<&Histogram>) -> usize {
+fn copy_work(histogram: Option<&FloatHistogram>) -> usize {
     /// Room for it, and its lists.
     const ALLOCATIONS: usize = 16;
 
@@ -166,7 +166,7 @@ struct PartialSeries {
     labels: Labels,
     drop_name: bool,
     floats: Vec<f64>,
-    histograms: Option<Vec<Option<Histogram>>>,
+    histograms: Option<Vec<Option<FloatHistogram>>>,
 }
 
 /// The order in which stored series come, of which these are made: also where they have lost the name that all of them had.
@@ -178,7 +178,7 @@ pub(super) fn as_stored(left: &Labels, right: &Labels) -> Ordering {
             (Some(left), Some(right)) if left == right => continue,
             (left, right) => (left, right),
         };
-        // Where one ends, the other goes on with what stood before or after the name of both.
+        // Where one ends, the other goes on with what was before or after the name of both.
         let is_before_name = |name: &str| name < METRIC_NAME;
         return match (left, right) {
             (Some(left), Some(right)) => left.cmp(right),
@@ -192,7 +192,7 @@ pub(super) fn as_stored(left: &Labels, right: &Labels) -> Ordering {
 
 /// A series that is among the chosen at some step.
 struct Candidate {
-    series: Series,
+    series: EvalSeries,
     /// How many came before it.
     arrival: usize,
     /// The steps at which it is among the chosen; where there are none, its place is free.
@@ -202,8 +202,8 @@ struct Candidate {
 /// Of one group the places of the chosen: at each step a heap, the first to give way in front.
 type Picks = Vec<Vec<u32>>;
 
-/// Makes room for one more at a step, and tells how many bytes more that takes. Each step grows by itself: no offer moves
-/// what was chosen at all of them.
+/// Makes room for one more at a step, and returns how many bytes more that takes. Each step grows by itself: no offer
+/// moves what was chosen at all of them.
 fn make_room(heap: &mut Vec<u32>, most: usize) -> usize {
     let before = heap.capacity();
     if heap.len() == before {
@@ -284,7 +284,7 @@ impl<'a> Choosing<'a> {
     }
 
     /// Puts a candidate where it is to be found, which is not counted yet.
-    fn admit(&mut self, series: Series) -> Result<u32, QueryError> {
+    fn admit(&mut self, series: EvalSeries) -> Result<u32, QueryError> {
         let candidate = Candidate { series, arrival: self.arrivals, steps: 0 };
         self.arrivals += 1;
         if let Some(place) = self.free.pop() {
@@ -297,8 +297,8 @@ impl<'a> Choosing<'a> {
         Ok(place)
     }
 
-    fn let_go(&mut self, place: u32) -> Series {
-        let gone = Series { labels: Rc::default(), drop_name: false, values: Column::default() };
+    fn take_series(&mut self, place: u32) -> EvalSeries {
+        let gone = EvalSeries { labels: Rc::default(), drop_name: false, values: SeriesColumn::default() };
         self.free.push(place);
         std::mem::replace(&mut self.candidates[place as usize].series, gone)
     }
@@ -329,7 +329,7 @@ impl<'a> Choosing<'a> {
         let worst_candidate = &mut self.candidates[worst as usize];
         worst_candidate.steps -= 1;
         if worst_candidate.steps == 0 {
-            let (samples, bytes) = self.let_go(worst).size();
+            let (samples, bytes) = self.take_series(worst).size();
             self.held.release(samples, bytes);
         }
         Ok(())
@@ -375,7 +375,7 @@ impl<'a> Choosing<'a> {
         let places = sorted_places(&later, |left, right| arrival(left).cmp(&arrival(right)), pacing).await?;
         order.extend(placed(later, &places));
         for place in order {
-            let mut series = self.let_go(place);
+            let mut series = self.take_series(place);
             let (samples, bytes) = series.size();
             self.held.release(samples, bytes);
             for (at, keeps) in keeps[place as usize].chunks(AT_ONCE).enumerate() {
@@ -392,7 +392,7 @@ impl<'a> Choosing<'a> {
 }
 
 impl Sink for Choosing<'_> {
-    fn push(&mut self, mut series: Series) -> Result<(), QueryError> {
+    fn push(&mut self, mut series: EvalSeries) -> Result<(), QueryError> {
         while self.go_on()? {}
         let labels = Rc::clone(&series.labels);
         let group = self.group(&labels)?;
@@ -431,7 +431,7 @@ impl Sink for Choosing<'_> {
         self.offering = None;
         let Candidate { series, steps, .. } = &self.candidates[place as usize];
         if *steps == 0 {
-            self.let_go(place);
+            self.take_series(place);
             return Ok(false);
         }
         let (samples, bytes) = series.size();

@@ -5,23 +5,23 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use silverback_model::Labels;
 
-use super::buckets::{self, Bound, Buckets};
+use super::buckets::{self, Bound, ClassicBuckets};
 use super::calls::text;
 use super::labels::{kept, metric_name, set};
-use super::series::{ABSENT, Column, Merged, Series, Sink, is_absent};
+use super::series::{ABSENT, EvalSeries, Merged, SeriesColumn, Sink, is_absent};
 use super::{Collected, Evaluator};
 use crate::error::QueryError;
 use crate::functions::Function;
-use crate::histogram::{Histogram, NanEffect};
+use crate::histogram::{FloatHistogram, NanEffect};
 use crate::notes::{Monotonicity, Note};
 use crate::number::{format_float, format_general};
 use crate::plan::{Calling, Times};
-use crate::span::Span;
+use crate::span::TextSpan;
 
 const BUCKET_LABEL: &str = "le";
 
 /// What is asked of a histogram at each step.
-enum Asked {
+enum HistogramQuery {
     /// A quantile; the label's value that names it.
     Quantile(Vec<f64>, Option<String>),
     Fraction(Vec<f64>, Vec<f64>),
@@ -59,9 +59,9 @@ impl Evaluator<'_> {
                     continue;
                 }
                 let mut series =
-                    Series { labels: Rc::clone(&group.labels), drop_name: group.drop_name, values };
+                    EvalSeries { labels: Rc::clone(&group.labels), drop_name: group.drop_name, values };
                 series.lose_name(self.is_delayed());
-                if let (Asked::Quantile(_, Some(q)), Some(label)) =
+                if let (HistogramQuery::Quantile(_, Some(q)), Some(label)) =
                     (asked, call.arguments.get(1).and_then(text))
                 {
                     let mut labels = (*series.labels).clone();
@@ -74,37 +74,37 @@ impl Evaluator<'_> {
         self.pour(merged.into_series(), sink).await
     }
 
-    async fn asked(&self, call: &Calling, times: Times) -> Result<Vec<Asked>, QueryError> {
+    async fn asked(&self, call: &Calling, times: Times) -> Result<Vec<HistogramQuery>, QueryError> {
         let mut asked = Vec::new();
         match call.function {
             Function::HistogramFraction => {
                 let lower = self.scalar(&call.arguments[0], times).await?;
-                asked.push(Asked::Fraction(lower, self.scalar(&call.arguments[1], times).await?));
+                asked.push(HistogramQuery::Fraction(lower, self.scalar(&call.arguments[1], times).await?));
             }
             Function::HistogramQuantile => {
                 let quantiles = self.scalar(&call.arguments[0], times).await?;
                 self.note_quantiles(&quantiles, call.spans[0]);
-                asked.push(Asked::Quantile(quantiles, None));
+                asked.push(HistogramQuery::Quantile(quantiles, None));
             }
             _several => {
                 for (at, argument) in call.arguments.iter().enumerate().skip(2) {
                     let quantiles = self.scalar(argument, times).await?;
                     self.note_quantiles(&quantiles, call.spans[at]);
                     let name = quantiles.first().map(|q| open_metrics_float(*q));
-                    asked.push(Asked::Quantile(quantiles, name));
+                    asked.push(HistogramQuery::Quantile(quantiles, name));
                 }
             }
         }
         Ok(asked)
     }
 
-    fn note_quantiles(&self, quantiles: &[f64], span: Span) {
+    fn note_quantiles(&self, quantiles: &[f64], span: TextSpan) {
         for q in quantiles.iter().filter(|q| !(0.0..=1.0).contains(*q)) {
             self.notes.add(Note::InvalidQuantile(*q), span);
         }
     }
 
-    fn groups(&self, collected: &Collected<'_>, span: Span) -> Vec<Group> {
+    fn groups(&self, collected: &Collected<'_>, span: TextSpan) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut places = HashMap::new();
         for (at, series) in collected.series.iter().enumerate() {
@@ -136,11 +136,11 @@ impl Evaluator<'_> {
         &self,
         group: &Group,
         collected: &Collected<'_>,
-        asked: &Asked,
-        span: Span,
+        asked: &HistogramQuery,
+        span: TextSpan,
         times: Times,
-    ) -> Result<Column, QueryError> {
-        let mut values = Column::absent(times.count);
+    ) -> Result<SeriesColumn, QueryError> {
+        let mut values = SeriesColumn::absent(times.count);
         let mut bounds: Vec<Bound> = Vec::with_capacity(group.bounds.len());
         let metric = metric_name(&group.labels);
         for (step, at_ms) in times.all().enumerate() {
@@ -160,17 +160,26 @@ impl Evaluator<'_> {
                     ABSENT
                 }
                 (Some(native), true) => self.of_native(native, asked, step, metric, span),
-                (None, false) => self.of_buckets(Buckets::new(&mut bounds), asked, step, at_ms, metric, span),
+                (None, false) => {
+                    self.of_buckets(ClassicBuckets::new(&mut bounds), asked, step, at_ms, metric, span)
+                }
             };
             self.pacing.spent(group.bounds.len() + 1).await?;
         }
         Ok(values)
     }
 
-    fn of_native(&self, native: &Histogram, asked: &Asked, step: usize, metric: &str, span: Span) -> f64 {
+    fn of_native(
+        &self,
+        native: &FloatHistogram,
+        asked: &HistogramQuery,
+        step: usize,
+        metric: &str,
+        span: TextSpan,
+    ) -> f64 {
         let shown = if self.is_delayed() { metric } else { "" };
         match asked {
-            Asked::Quantile(quantiles, _) => {
+            HistogramQuery::Quantile(quantiles, _) => {
                 let (value, effect) = native.quantile(quantiles[step]);
                 match effect {
                     NanEffect::None => {}
@@ -179,7 +188,7 @@ impl Evaluator<'_> {
                 }
                 value
             }
-            Asked::Fraction(lower, upper) => {
+            HistogramQuery::Fraction(lower, upper) => {
                 let (value, has_nan) = native.fraction(lower[step], upper[step]);
                 if has_nan {
                     self.notes.add(Note::FractionOfNan(shown.to_owned()), span);
@@ -191,16 +200,16 @@ impl Evaluator<'_> {
 
     fn of_buckets(
         &self,
-        mut buckets: Buckets<'_>,
-        asked: &Asked,
+        mut buckets: ClassicBuckets<'_>,
+        asked: &HistogramQuery,
         step: usize,
         at_ms: i64,
         metric: &str,
-        span: Span,
+        span: TextSpan,
     ) -> f64 {
         let quantiles = match asked {
-            Asked::Quantile(quantiles, _) => quantiles,
-            Asked::Fraction(lower, upper) => return buckets.fraction(lower[step], upper[step]),
+            HistogramQuery::Quantile(quantiles, _) => quantiles,
+            HistogramQuery::Fraction(lower, upper) => return buckets.fraction(lower[step], upper[step]),
         };
         let (value, fixed) = buckets.quantile(quantiles[step]);
         if let Some(buckets::Fixed { lowest, highest, difference }) = fixed {

@@ -9,7 +9,7 @@ use super::Evaluator;
 use super::apart::PartialGroup;
 use super::calls::text;
 use super::labels::{Chosen, bytes as labels_bytes, set};
-use super::series::{AT_ONCE, Merged, Series, Sink, is_absent};
+use super::series::{AT_ONCE, EvalSeries, Merged, Sink, is_absent};
 use crate::ast::Grouping;
 use crate::budget::Held;
 use crate::error::QueryError;
@@ -49,7 +49,7 @@ impl Evaluator<'_> {
         let Counting { counts, firsts, held, .. } = counting;
         let mut counted = counts.into_series();
         let (mut groups, mut floats) = (Vec::new(), Vec::new());
-        for Series { labels, values, .. } in std::mem::take(&mut counted.series) {
+        for EvalSeries { labels, values, .. } in std::mem::take(&mut counted.series) {
             groups.push(labels);
             floats.push(values.floats);
         }
@@ -93,7 +93,7 @@ struct Counting<'a> {
     /// Of each count the labels of the first series that had the value, where they are wanted.
     firsts: Option<Vec<Rc<Labels>>>,
     /// The series that came last, and the first step of it that isn't counted.
-    left: Option<(Series, usize)>,
+    left: Option<(EvalSeries, usize)>,
     held: Held<'a>,
 }
 
@@ -122,8 +122,8 @@ impl<'a> Counting<'a> {
         })
     }
 
-    /// Counts the value of a step, and tells how much work that was, in values' worth of it.
-    fn count(&mut self, series: &Series, step: usize) -> Result<usize, QueryError> {
+    /// Counts the value of a step, and returns how much work that was, in values' worth of it.
+    fn count(&mut self, series: &EvalSeries, step: usize) -> Result<usize, QueryError> {
         let value = match series.values.histogram(step) {
             Some(histogram) => histogram.to_string(),
             None if is_absent(series.values.floats[step]) => return Ok(1),
@@ -148,7 +148,7 @@ fn add(count: &mut f64, more: f64) {
 }
 
 impl Sink for Counting<'_> {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError> {
         while self.go_on()? {}
         self.left = Some((series, 0));
         Ok(())

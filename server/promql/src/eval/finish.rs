@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use super::labels::{bytes as labels_bytes, compare, without_name};
-use super::series::{Collected, Column, Merged, Series, Sink, is_absent};
+use super::series::{Collected, EvalSeries, Merged, SeriesColumn, Sink, is_absent};
 use super::{Evaluator, Samples};
 use crate::answer::{MatrixSeries, SampleValue, Value, VectorSample};
 use crate::ast::Type;
 use crate::budget::Held;
 use crate::data::SAMPLE_BYTES;
 use crate::error::QueryError;
-use crate::plan::{Node, Source, SourceKind, Times};
+use crate::plan::{Node, RangeSource, SourceKind, Times};
 use crate::sort::{placed, sorted_places};
 
 impl Evaluator<'_> {
@@ -60,7 +60,7 @@ impl Evaluator<'_> {
             return self.collect(&self.plan.root, times).await;
         }
         let mut merged = Merged::new(self.budget);
-        let mut rename = |mut series: Series| {
+        let mut rename = |mut series: EvalSeries| {
             if series.drop_name {
                 series.labels = without_name(&series.labels);
             }
@@ -77,7 +77,7 @@ impl Evaluator<'_> {
     ) -> Result<(Value, Held<'_>), QueryError> {
         let (mut samples, mut held) = (Vec::new(), self.budget.hold());
         for series in std::mem::take(&mut collected.series) {
-            collected.let_go(&series);
+            collected.release(&series);
             let value = match series.values.histogram(0) {
                 Some(histogram) => SampleValue::Histogram(Rc::clone(histogram)),
                 None if is_absent(series.values.floats[0]) => continue,
@@ -100,7 +100,7 @@ impl Evaluator<'_> {
         let (mut matrix, mut held) = (Vec::new(), self.budget.hold());
         for series in std::mem::take(&mut collected.series) {
             // One and the same samples: as they were first, then as points.
-            collected.let_go(&series);
+            collected.release(&series);
             if !series.values.is_empty() {
                 hold_points(&mut held, &series)?;
                 matrix.push(points(Rc::clone(&series.labels), &series.values, times));
@@ -118,7 +118,7 @@ impl Evaluator<'_> {
     }
 
     /// A range's samples as they are.
-    async fn samples(&self, source: &Source, times: Times) -> Result<(Value, Held<'_>), QueryError> {
+    async fn samples(&self, source: &RangeSource, times: Times) -> Result<(Value, Held<'_>), QueryError> {
         let until_ms = source.shift.of(times.start_ms);
         let after_ms = until_ms.saturating_sub(source.range_ms);
         let mut held = self.budget.hold();
@@ -162,7 +162,7 @@ impl Evaluator<'_> {
                         true => without_name(&series.labels),
                         false => Rc::clone(&series.labels),
                     };
-                    collected.let_go(&series);
+                    collected.release(&series);
                     hold_points(&mut held, &series)?;
                     matrix.push(points(labels, &series.values, *times));
                     self.pacing.spent(times.count).await?;
@@ -174,14 +174,14 @@ impl Evaluator<'_> {
 }
 
 /// Holds what a series takes as points.
-fn hold_points(held: &mut Held<'_>, series: &Series) -> Result<(), QueryError> {
+fn hold_points(held: &mut Held<'_>, series: &EvalSeries) -> Result<(), QueryError> {
     let (samples, values) = (series.values.count(), series.values.histograms.iter().flatten().flatten());
     let histogram_bytes: usize = values.map(|histogram| histogram.bytes()).sum();
     let own_bytes = labels_bytes(&series.labels) + size_of::<MatrixSeries>();
     held.add(samples, samples * SAMPLE_BYTES + histogram_bytes + own_bytes)
 }
 
-fn points(labels: Rc<silverback_model::Labels>, values: &Column, times: Times) -> MatrixSeries {
+fn points(labels: Rc<silverback_model::Labels>, values: &SeriesColumn, times: Times) -> MatrixSeries {
     let floats =
         times.all().zip(values.floats.iter().copied()).filter(|(_, value)| !is_absent(*value)).collect();
     let histograms = values.histograms.iter().flatten();

@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 use silverback_model::Labels;
 
 use super::Evaluator;
-use super::binary::{Operand, Outcome, changes_meaning};
+use super::binary::{BinaryOutcome, Operand, changes_meaning};
 use super::labels::{Chosen, METRIC_NAME, kept, set, shown, without_name};
-use super::series::{Column, Merged, Series, Sink};
+use super::series::{EvalSeries, Merged, SeriesColumn, Sink};
 use crate::ast::{Card, Matching};
 use crate::error::QueryError;
 use crate::plan::{Combining, Times};
@@ -20,11 +20,11 @@ pub(super) struct Match<'a> {
     pub(super) binary: &'a Combining,
     pub(super) times: Times,
     /// All of the "many" side: those that match nothing, too.
-    pub(super) all_many: &'a [Series],
+    pub(super) all_many: &'a [EvalSeries],
     /// Once they were asked for: see [`Self::matched_steps`].
     pub(super) matched_steps: &'a OnceCell<Vec<bool>>,
-    pub(super) many: Vec<&'a Series>,
-    pub(super) one: Vec<&'a Series>,
+    pub(super) many: Vec<&'a EvalSeries>,
+    pub(super) one: Vec<&'a EvalSeries>,
     /// The "one" side is the left.
     pub(super) is_swapped: bool,
 }
@@ -44,7 +44,7 @@ struct Growing {
     of: Option<usize>,
     /// Its place in [`Came::results`].
     result: usize,
-    series: Series,
+    series: EvalSeries,
 }
 
 impl Came {
@@ -116,14 +116,14 @@ impl Match<'_> {
         }
     }
 
-    fn begin(&self, many: &Series, of: Option<usize>, came: &mut Came) -> Growing {
+    fn begin(&self, many: &EvalSeries, of: Option<usize>, came: &mut Came) -> Growing {
         let labels = match of {
             Some(at) => self.labels(&many.labels, &self.one[at].labels),
             None => self.labels(&many.labels, &self.filled(&many.labels)),
         };
         let result = came.place(&labels);
-        let values = Column::absent(self.times.count);
-        Growing { of, result, series: Series { labels, drop_name: self.binary.returns_bool, values } }
+        let values = SeriesColumn::absent(self.times.count);
+        Growing { of, result, series: EvalSeries { labels, drop_name: self.binary.returns_bool, values } }
     }
 
     fn add(&self, grown: Growing, merged: &mut Merged<'_>) -> Result<(), QueryError> {
@@ -189,11 +189,11 @@ impl Match<'_> {
     fn value(&self, many: Operand, one: Operand) -> Option<(Operand, bool)> {
         let (left, right) = if self.is_swapped { (one, many) } else { (many, one) };
         match self.evaluator.operate(self.binary, left, right) {
-            Outcome::None => None,
-            Outcome::Value(_, keeps) if self.binary.returns_bool => {
+            BinaryOutcome::None => None,
+            BinaryOutcome::Value(_, keeps) if self.binary.returns_bool => {
                 Some((Operand::Float(f64::from(u8::from(keeps))), true))
             }
-            Outcome::Value(value, keeps) => Some((value, keeps)),
+            BinaryOutcome::Value(value, keeps) => Some((value, keeps)),
         }
     }
 
@@ -201,7 +201,7 @@ impl Match<'_> {
     async fn unmatched(&self, fill: f64, came: &Came, merged: &mut Merged<'_>) -> Result<(), QueryError> {
         for one in &self.one {
             let labels = self.labels(&self.filled(&one.labels), &one.labels);
-            let mut values = Column::absent(self.times.count);
+            let mut values = SeriesColumn::absent(self.times.count);
             for step in (0..self.times.count).filter(|step| !came.steps[*step]) {
                 let Some(value) = Operand::at(&one.values, step) else { continue };
                 if let Some((value, true)) = self.value(Operand::Float(fill), value) {
@@ -209,7 +209,7 @@ impl Match<'_> {
                 }
             }
             if !values.is_empty() {
-                merged.push(Series { labels, drop_name: self.binary.returns_bool, values })?;
+                merged.push(EvalSeries { labels, drop_name: self.binary.returns_bool, values })?;
             }
             self.evaluator.pacing.spent(self.times.count).await?;
         }

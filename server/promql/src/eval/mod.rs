@@ -45,7 +45,7 @@ use crate::queryable::{Queryable, QueryableSamples};
 use crate::share::{PartialRows, Share};
 use crate::source::Source;
 use crate::{Plan, SampleCounting};
-use series::{AT_ONCE, Collected, Column, Merged, Series, Sink, Through};
+use series::{AT_ONCE, Collected, EvalSeries, Merged, SeriesColumn, Sink, Through};
 
 /// Evaluates a plan over what a source gives for it.
 pub(crate) async fn evaluate(
@@ -97,7 +97,7 @@ fn begin_counting(plan: &Plan, times: Times, held: &mut Held<'_>) -> Result<Quer
     Ok(Queryable::begin(times, counting))
 }
 
-/// A step of an evaluation under way.
+/// A step of an evaluation in progress.
 type Under<'f, T> = Pin<Box<dyn Future<Output = Result<T, QueryError>> + 'f>>;
 
 struct Evaluator<'a> {
@@ -196,7 +196,7 @@ impl Evaluator<'_> {
 
     async fn negate(&self, inner: &Node, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
         let is_delayed = self.is_delayed();
-        let negated = |mut series: Series| {
+        let negated = |mut series: EvalSeries| {
             series.lose_name(is_delayed);
             for value in series.values.floats.iter_mut().filter(|value| !series::is_absent(**value)) {
                 *value = -*value;
@@ -216,9 +216,9 @@ impl Evaluator<'_> {
     }
 
     async fn invariant(&self, inner: &Node, times: Times, sink: &mut dyn Sink) -> Result<(), QueryError> {
-        let repeated = |series: Series| {
-            let values: Column = series.values.repeated(times.count);
-            Some(Series { values, ..series })
+        let repeated = |series: EvalSeries| {
+            let values: SeriesColumn = series.values.repeated(times.count);
+            Some(EvalSeries { values, ..series })
         };
         let mut repeat = Through::new(sink, repeated);
         let before = self.queryable.apart();
@@ -238,7 +238,7 @@ impl Evaluator<'_> {
         for series in std::mem::take(&mut collected.series) {
             let work = series.values.len();
             // The sink counts it from here on.
-            collected.let_go(&series);
+            collected.release(&series);
             sink.push(series)?;
             self.settle(sink).await?;
             self.pacing.spent(work).await?;

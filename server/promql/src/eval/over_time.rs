@@ -4,18 +4,18 @@ use std::rc::Rc;
 
 use super::Evaluator;
 use super::math::{Mean, Sum, quantile};
-use super::rate::{self, Kind};
-use super::window::{Context, Given, View};
+use super::rate::{self, RateKind};
+use super::window::{FunctionContext, StepValue, StepView};
 use super::window_histograms;
 use crate::ast::Edge;
 use crate::error::QueryError;
 use crate::functions::Function;
 use crate::notes::Note;
 use crate::number::format_fixed;
-use crate::plan::Window;
+use crate::plan::RangeFunction;
 
 /// What a function does with a window, in values looked at.
-pub(super) fn work(function: Function, view: &View<'_>) -> usize {
+pub(super) fn work(function: Function, view: &StepView<'_>) -> usize {
     match function {
         Function::Rate
         | Function::Increase
@@ -32,7 +32,7 @@ pub(super) fn work(function: Function, view: &View<'_>) -> usize {
 }
 
 /// Whether a function's numbers are in their bounds.
-pub(super) fn check_parameters(window: &Window, parameters: &[Vec<f64>]) -> Result<(), QueryError> {
+pub(super) fn check_parameters(window: &RangeFunction, parameters: &[Vec<f64>]) -> Result<(), QueryError> {
     if window.function != Function::DoubleExponentialSmoothing {
         return Ok(());
     }
@@ -48,19 +48,21 @@ pub(super) fn check_parameters(window: &Window, parameters: &[Vec<f64>]) -> Resu
 
 /// What a function gives at one step. The window holds a sample at least.
 #[inline]
-pub(super) fn apply(context: &Context<'_>, view: &View<'_>) -> Given {
+pub(super) fn apply(context: &FunctionContext<'_>, view: &StepView<'_>) -> StepValue {
     match context.window.function {
-        Function::Rate => rate::extrapolated(context, view, Kind { is_counter: true, is_per_second: true }),
+        Function::Rate => {
+            rate::extrapolated(context, view, RateKind { is_counter: true, is_per_second: true })
+        }
         Function::Increase => {
-            rate::extrapolated(context, view, Kind { is_counter: true, is_per_second: false })
+            rate::extrapolated(context, view, RateKind { is_counter: true, is_per_second: false })
         }
         Function::Delta => {
-            rate::extrapolated(context, view, Kind { is_counter: false, is_per_second: false })
+            rate::extrapolated(context, view, RateKind { is_counter: false, is_per_second: false })
         }
         Function::Irate => rate::instant(context, view, true),
         Function::Idelta => rate::instant(context, view, false),
-        Function::CountOverTime => Given::Float((view.floats.len() + view.histograms.len()) as f64),
-        Function::PresentOverTime | Function::AbsentOverTime => Given::Float(1.0),
+        Function::CountOverTime => StepValue::Float((view.floats.len() + view.histograms.len()) as f64),
+        Function::PresentOverTime | Function::AbsentOverTime => StepValue::Float(1.0),
         Function::FirstOverTime => first(view),
         Function::LastOverTime => last(view),
         Function::SumOverTime => same_kind(context, view, sum, window_histograms::sum),
@@ -81,17 +83,17 @@ pub(super) fn apply(context: &Context<'_>, view: &View<'_>) -> Given {
     }
 }
 
-fn seconds(time: Option<&i64>) -> Given {
-    time.map_or(Given::Nothing, |ms| Given::Float(*ms as f64 / 1000.0))
+fn seconds(time: Option<&i64>) -> StepValue {
+    time.map_or(StepValue::Nothing, |ms| StepValue::Float(*ms as f64 / 1000.0))
 }
 
 /// Functions that leave out histograms.
-fn of_floats(context: &Context<'_>, view: &View<'_>, function: Function) -> Given {
+fn of_floats(context: &FunctionContext<'_>, view: &StepView<'_>, function: Function) -> StepValue {
     let (values, parameters) = (view.floats, context.parameters);
     let wants_two =
         matches!(function, Function::Deriv | Function::PredictLinear | Function::DoubleExponentialSmoothing);
     if values.is_empty() {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
     if function == Function::QuantileOverTime {
         note_quantile(context.evaluator, context.window, parameters[0]);
@@ -100,9 +102,9 @@ fn of_floats(context: &Context<'_>, view: &View<'_>, function: Function) -> Give
         context.note(Note::HistogramIgnoredInMixedRange(context.metric()));
     }
     if wants_two && values.len() < 2 {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
-    Given::Float(match function {
+    StepValue::Float(match function {
         Function::MinOverTime => values[best(values, |new, old| new < old || old.is_nan())],
         Function::MaxOverTime => values[best(values, |new, old| new > old || old.is_nan())],
         Function::TsOfMinOverTime => time_of(view, best(values, |new, old| new <= old || old.is_nan())),
@@ -117,56 +119,56 @@ fn of_floats(context: &Context<'_>, view: &View<'_>, function: Function) -> Give
             slope * parameters[0] + intercept
         }
         Function::DoubleExponentialSmoothing => smoothing(values, parameters[0], parameters[1]),
-        _not_over_ranges => return Given::Nothing,
+        _not_over_ranges => return StepValue::Nothing,
     })
 }
 
-pub(super) fn note_quantile(evaluator: &Evaluator<'_>, window: &Window, q: f64) {
+pub(super) fn note_quantile(evaluator: &Evaluator<'_>, window: &RangeFunction, q: f64) {
     if !(0.0..=1.0).contains(&q) {
         evaluator.notes.add(Note::InvalidQuantile(q), window.first_span);
     }
 }
 
-fn time_of(view: &View<'_>, at: usize) -> f64 {
+fn time_of(view: &StepView<'_>, at: usize) -> f64 {
     view.float_times[at] as f64 / 1000.0
 }
 
-fn first(view: &View<'_>) -> Given {
+fn first(view: &StepView<'_>) -> StepValue {
     match (view.float_times.first(), view.histogram_times.first()) {
         (Some(float), Some(histogram)) if histogram <= float => {
-            Given::Histogram(Rc::clone(&view.histograms[0]))
+            StepValue::Histogram(Rc::clone(&view.histograms[0]))
         }
-        (Some(_), _) => Given::Float(view.floats[0]),
-        (None, Some(_)) => Given::Histogram(Rc::clone(&view.histograms[0])),
-        (None, None) => Given::Nothing,
+        (Some(_), _) => StepValue::Float(view.floats[0]),
+        (None, Some(_)) => StepValue::Histogram(Rc::clone(&view.histograms[0])),
+        (None, None) => StepValue::Nothing,
     }
 }
 
-fn last(view: &View<'_>) -> Given {
-    let of_histogram = || Given::Histogram(Rc::clone(&view.histograms[view.histograms.len() - 1]));
+fn last(view: &StepView<'_>) -> StepValue {
+    let of_histogram = || StepValue::Histogram(Rc::clone(&view.histograms[view.histograms.len() - 1]));
     match (view.float_times.last(), view.histogram_times.last()) {
         (Some(float), Some(histogram)) if histogram >= float => of_histogram(),
-        (Some(_), _) => Given::Float(view.floats[view.floats.len() - 1]),
+        (Some(_), _) => StepValue::Float(view.floats[view.floats.len() - 1]),
         (None, Some(_)) => of_histogram(),
-        (None, None) => Given::Nothing,
+        (None, None) => StepValue::Nothing,
     }
 }
 
 /// Floats alone or histograms alone.
 fn same_kind(
-    context: &Context<'_>,
-    view: &View<'_>,
+    context: &FunctionContext<'_>,
+    view: &StepView<'_>,
     floats: impl Fn(&[f64]) -> f64,
-    histograms: impl Fn(&Context<'_>, &View<'_>) -> Given,
-) -> Given {
+    histograms: impl Fn(&FunctionContext<'_>, &StepView<'_>) -> StepValue,
+) -> StepValue {
     match (view.floats.is_empty(), view.histograms.is_empty()) {
-        (false, true) => Given::Float(floats(view.floats)),
+        (false, true) => StepValue::Float(floats(view.floats)),
         (true, false) => histograms(context, view),
         (false, false) => {
             context.note(Note::MixedFloatsHistograms(context.metric()));
-            Given::Nothing
+            StepValue::Nothing
         }
-        (true, true) => Given::Nothing,
+        (true, true) => StepValue::Nothing,
     }
 }
 
@@ -216,7 +218,7 @@ fn variance(values: &[f64]) -> f64 {
 }
 
 /// The slope a second of a line through the values, and its value at a time.
-fn regression(view: &View<'_>, at_ms: i64) -> (f64, f64) {
+fn regression(view: &StepView<'_>, at_ms: i64) -> (f64, f64) {
     let (mut x_sum, mut y_sum, mut xy_sum, mut xx_sum) =
         (Sum::default(), Sum::default(), Sum::default(), Sum::default());
     let first = view.floats[0];
@@ -262,13 +264,17 @@ fn smoothing(values: &[f64], factor: f64, trend_factor: f64) -> f64 {
 
 /// Among neighbours in time, those of whom the second has changed or begun again. A float and a histogram always
 /// differ.
-fn count_pairs(context: &Context<'_>, view: &View<'_>, floats: impl Fn(f64, f64) -> bool) -> Given {
-    let Some((mut float, mut histogram)) = first_places(context, view) else { return Given::Nothing };
+fn count_pairs(
+    context: &FunctionContext<'_>,
+    view: &StepView<'_>,
+    floats: impl Fn(f64, f64) -> bool,
+) -> StepValue {
+    let Some((mut float, mut histogram)) = first_places(context, view) else { return StepValue::Nothing };
     let is_change = context.window.function == Function::Changes;
     let (mut count, mut before) = (0_usize, None);
     loop {
         let is_float = match (view.float_times.get(float), view.histogram_times.get(histogram)) {
-            (None, None) => return Given::Float(count as f64),
+            (None, None) => return StepValue::Float(count as f64),
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some(left), Some(right)) => left < right,
@@ -292,7 +298,7 @@ fn count_pairs(context: &Context<'_>, view: &View<'_>, floats: impl Fn(f64, f64)
 }
 
 /// From which samples on pairs count: an anchored range begins with the last sample before it.
-fn first_places(context: &Context<'_>, view: &View<'_>) -> Option<(usize, usize)> {
+fn first_places(context: &FunctionContext<'_>, view: &StepView<'_>) -> Option<(usize, usize)> {
     if context.window.source.edge != Edge::Anchored {
         return Some((0, 0));
     }

@@ -6,7 +6,7 @@ use super::aggregate::Groups;
 use super::apart::PartialGroup;
 use super::math::{nan_first, quantile_of_sorted};
 use super::ranked::extremes;
-use super::series::{AT_ONCE, Column, Series, Sink, is_absent};
+use super::series::{AT_ONCE, EvalSeries, SeriesColumn, Sink, is_absent};
 use crate::budget::Held;
 use crate::error::QueryError;
 use crate::notes::Note;
@@ -37,7 +37,7 @@ impl Evaluator<'_> {
         held.add(0, 2 * members_max * size_of::<f64>())?;
         let (mut values, mut merged) = (Vec::new(), Vec::new());
         for (labels, Members { columns, drop_name }) in groups.labels.into_iter().zip(members) {
-            let mut column = Column::absent(times.count);
+            let mut column = SeriesColumn::absent(times.count);
             for (step, q) in parameters.iter().enumerate() {
                 values.clear();
                 for columns in columns.chunks(AT_ONCE) {
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
                 }
             }
             if !column.is_empty() {
-                sink.push(Series { labels, drop_name, values: column })?;
+                sink.push(EvalSeries { labels, drop_name, values: column })?;
                 self.settle(sink).await?;
             }
         }
@@ -118,7 +118,7 @@ impl<'a> Ranking<'a> {
 }
 
 impl Sink for Ranking<'_> {
-    fn push(&mut self, Series { labels, drop_name, values }: Series) -> Result<(), QueryError> {
+    fn push(&mut self, EvalSeries { labels, drop_name, values }: EvalSeries) -> Result<(), QueryError> {
         let (at, is_new) = self.groups.place(&labels);
         if is_new {
             self.held.add(0, self.groups.bytes(at) + size_of::<Members>())?;

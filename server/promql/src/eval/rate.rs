@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::window::{Context, Given, View};
+use super::window::{FunctionContext, StepValue, StepView};
 use crate::ast::Edge;
 use crate::budget::{Held, PIECE, Pacing};
 use crate::error::QueryError;
@@ -11,7 +11,7 @@ use crate::notes::Note;
 
 /// What a rate is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct RateKind {
     pub(super) is_counter: bool,
     pub(super) is_per_second: bool,
 }
@@ -21,7 +21,7 @@ pub(super) fn wants_resets(function: Function) -> bool {
     matches!(function, Function::Rate | Function::Increase)
 }
 
-impl Kind {
+impl RateKind {
     /// Whether a counter rose from zero or more.
     #[inline(always)]
     fn has_zero(self, first: f64, result: f64) -> bool {
@@ -54,10 +54,10 @@ pub(super) async fn resets(
 }
 
 /// From the first sample to the last, and on to the range's edges where they are near.
-pub(super) fn extrapolated(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+pub(super) fn extrapolated(context: &FunctionContext<'_>, view: &StepView<'_>, kind: RateKind) -> StepValue {
     if !view.floats.is_empty() && !view.histograms.is_empty() {
         context.note(Note::MixedFloatsHistograms(context.metric()));
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
     if context.window.source.edge != Edge::Plain {
         return match view.floats.is_empty() {
@@ -72,11 +72,11 @@ pub(super) fn extrapolated(context: &Context<'_>, view: &View<'_>, kind: Kind) -
 }
 
 #[inline]
-fn floats(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+fn floats(context: &FunctionContext<'_>, view: &StepView<'_>, kind: RateKind) -> StepValue {
     let (values, times) = (view.floats, view.float_times);
     let last = values.len() - 1;
     if last == 0 {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
     let mut result = values[last] - values[0];
     if kind.is_counter {
@@ -86,17 +86,17 @@ fn floats(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
     }
     let zero = kind.has_zero(values[0], result).then(|| values[0] / result);
     let factor = factor(context, view, times, zero, kind);
-    Given::Float(result * factor)
+    StepValue::Float(result * factor)
 }
 
 /// By how much a difference grows, from the samples' time to the range. `zero_share`: how far before the first
 /// sample a counter was zero, as a share of the samples' time.
 pub(super) fn factor(
-    context: &Context<'_>,
-    view: &View<'_>,
+    context: &FunctionContext<'_>,
+    view: &StepView<'_>,
     times: &[i64],
     zero_share: Option<f64>,
-    kind: Kind,
+    kind: RateKind,
 ) -> f64 {
     let (first_ms, last_ms) = (times[0], times[times.len() - 1]);
     let sampled = Sampled {
@@ -109,21 +109,21 @@ pub(super) fn factor(
     zero_share.map_or(extrapolation.factor, |share| extrapolation.factor_from(share))
 }
 
-/// Where the samples of a range lie in it: how long before the first of them it begins, how long they last, and how long
-/// after the last of them it ends.
+/// Where the samples of a range are in it: how long before the first of them it begins, how long they last, and how
+/// long after the last of them it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sampled {
     pub(super) before_ms: i64,
     pub(super) between_ms: i64,
     pub(super) after_ms: i64,
-    /// Two at the least.
+    /// Two at least.
     pub(super) count: usize,
 }
 
 /// From the samples' time to the range's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extrapolation {
-    kind: Kind,
+    kind: RateKind,
     range_s: f64,
     sampled_s: f64,
     to_start_s: f64,
@@ -134,7 +134,7 @@ pub(super) struct Extrapolation {
 
 impl Sampled {
     #[inline(always)]
-    pub(super) fn extrapolation(self, kind: Kind, range_s: f64) -> Extrapolation {
+    pub(super) fn extrapolation(self, kind: RateKind, range_s: f64) -> Extrapolation {
         let mut to_start_s = self.before_ms as f64 / 1000.0;
         let mut to_end_s = self.after_ms as f64 / 1000.0;
         let sampled_s = self.between_ms as f64 / 1000.0;
@@ -191,7 +191,7 @@ impl Extrapolation {
 }
 
 /// Between the range's edges exactly: with the sample before it, or with values between samples.
-fn extended(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+fn extended(context: &FunctionContext<'_>, view: &StepView<'_>, kind: RateKind) -> StepValue {
     let (values, times) = (view.floats, view.float_times);
     let is_smoothed = context.window.source.edge == Edge::Smoothed;
     let mut last = values.len() - 1;
@@ -200,7 +200,7 @@ fn extended(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
         last = times[..last].partition_point(|time| *time < view.end_ms);
     }
     if times[last] <= view.start_ms || (is_smoothed && times[first] > view.end_ms) {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
     let between = |from: usize, at_ms: i64| {
         let (mut before, after) = (values[from], values[from + 1]);
@@ -230,7 +230,7 @@ fn extended(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
     if kind.is_per_second {
         result /= context.range_s();
     }
-    Given::Float(result)
+    StepValue::Float(result)
 }
 
 /// What a counter had when it began again, summed.
@@ -246,9 +246,9 @@ fn correction(left: f64, right: f64, values: &[f64]) -> f64 {
 }
 
 /// `irate` and `idelta`: from the last sample but one to the last.
-pub(super) fn instant(context: &Context<'_>, view: &View<'_>, is_rate: bool) -> Given {
+pub(super) fn instant(context: &FunctionContext<'_>, view: &StepView<'_>, is_rate: bool) -> StepValue {
     if view.floats.len() + view.histograms.len() < 2 {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
     let float = |back: usize| {
         view.floats.len().checked_sub(back).map(|at| (view.float_times[at], Ok(view.floats[at])))
@@ -261,20 +261,20 @@ pub(super) fn instant(context: &Context<'_>, view: &View<'_>, is_rate: bool) -> 
     };
     let mut latest: Vec<_> = [float(1), float(2), histogram(1), histogram(2)].into_iter().flatten().collect();
     latest.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
-    let [(last_ms, last), (before_ms, before), ..] = &latest[..] else { return Given::Nothing };
+    let [(last_ms, last), (before_ms, before), ..] = &latest[..] else { return StepValue::Nothing };
     let seconds = (last_ms - before_ms) as f64 / 1000.0;
     if seconds == 0.0 {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
     match (before, last) {
         (Ok(before), Ok(last)) => {
             let difference = if is_rate && last < before { *last } else { last - before };
-            Given::Float(if is_rate { difference / seconds } else { difference })
+            StepValue::Float(if is_rate { difference / seconds } else { difference })
         }
         (Err(before), Err(last)) => super::rate_histograms::instant(context, before, last, is_rate, seconds),
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => {
             context.note(Note::MixedFloatsHistograms(context.metric()));
-            Given::Nothing
+            StepValue::Nothing
         }
     }
 }

@@ -2,28 +2,32 @@
 
 use std::rc::Rc;
 
-use super::rate::{Kind, factor};
-use super::window::{Context, Given, View};
+use super::rate::{RateKind, factor};
+use super::window::{FunctionContext, StepValue, StepView};
 use crate::ast::Edge;
-use crate::histogram::{Combined, Histogram, Incompatible, ResetHint, Tally};
+use crate::histogram::{Combined, FloatHistogram, HistogramAccumulator, Incompatible, ResetHint};
 use crate::notes::{HistogramOperation, Note};
 
 /// As `rate` of floats.
-pub(super) fn extrapolated(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+pub(super) fn extrapolated(context: &FunctionContext<'_>, view: &StepView<'_>, kind: RateKind) -> StepValue {
     if view.histograms.len() < 2 {
-        return Given::Nothing;
+        return StepValue::Nothing;
     }
-    let Some(result) = difference(context, view.histograms, kind) else { return Given::Nothing };
+    let Some(result) = difference(context, view.histograms, kind) else { return StepValue::Nothing };
     let first = view.histograms[0].count;
     let zero = (kind.is_counter && result.count > 0.0 && first >= 0.0).then(|| first / result.count);
     let factor = factor(context, view, view.histogram_times, zero, kind);
-    Given::Histogram(Rc::new(result.multiplied(factor)))
+    StepValue::Histogram(Rc::new(result.multiplied(factor)))
 }
 
 /// From the first to the last, with what a counter had before each time that it began again.
-fn difference(context: &Context<'_>, histograms: &[Rc<Histogram>], kind: Kind) -> Option<Histogram> {
+fn difference(
+    context: &FunctionContext<'_>,
+    histograms: &[Rc<FloatHistogram>],
+    kind: RateKind,
+) -> Option<FloatHistogram> {
     let (first, last) = (&histograms[0], &histograms[histograms.len() - 1]);
-    let is_gauge = |histogram: &Histogram| histogram.reset_hint == ResetHint::Gauge;
+    let is_gauge = |histogram: &FloatHistogram| histogram.reset_hint == ResetHint::Gauge;
     if kind.is_counter && histograms.iter().any(|histogram| is_gauge(histogram)) {
         context.note(Note::HistogramNotCounter(context.metric()));
     }
@@ -33,10 +37,10 @@ fn difference(context: &Context<'_>, histograms: &[Rc<Histogram>], kind: Kind) -
     };
     // What the first has doesn't matter where the counter begins again at the second.
     let starts_anew = kind.is_counter && histograms[1].is_reset_after(first);
-    let empty = Rc::new(Histogram {
+    let empty = Rc::new(FloatHistogram {
         schema: histograms[1].schema,
         custom_bounds: histograms[1].custom_bounds.clone(),
-        ..Histogram::default()
+        ..FloatHistogram::default()
     });
     let first = if starts_anew { &empty } else { first };
     let is_custom = first.has_custom_buckets();
@@ -46,7 +50,7 @@ fn difference(context: &Context<'_>, histograms: &[Rc<Histogram>], kind: Kind) -
     {
         return mixed();
     }
-    let mut tally = Tally::first(last);
+    let mut tally = HistogramAccumulator::first(last);
     let Ok(combined) = tally.subtract(first) else { return mixed() };
     note_reconciled(context, combined, HistogramOperation::Subtraction);
     if kind.is_counter {
@@ -61,10 +65,10 @@ fn difference(context: &Context<'_>, histograms: &[Rc<Histogram>], kind: Kind) -
     } else if !is_gauge(&histograms[0]) || !is_gauge(last) {
         context.note(Note::HistogramNotGauge(context.metric()));
     }
-    Some(Histogram { reset_hint: ResetHint::Gauge, ..tally.sum() })
+    Some(FloatHistogram { reset_hint: ResetHint::Gauge, ..tally.sum() })
 }
 
-fn note_reconciled(context: &Context<'_>, combined: Combined, operation: HistogramOperation) {
+fn note_reconciled(context: &FunctionContext<'_>, combined: Combined, operation: HistogramOperation) {
     if combined.is_reconciled {
         context.note(Note::MismatchedCustomBuckets(operation));
     }
@@ -72,12 +76,12 @@ fn note_reconciled(context: &Context<'_>, combined: Combined, operation: Histogr
 
 /// `irate` and `idelta`.
 pub(super) fn instant(
-    context: &Context<'_>,
-    before: &Histogram,
-    last: &Histogram,
+    context: &FunctionContext<'_>,
+    before: &FloatHistogram,
+    last: &FloatHistogram,
     is_rate: bool,
     seconds: f64,
-) -> Given {
+) -> StepValue {
     let are_gauges = [before, last].map(|histogram| histogram.reset_hint == ResetHint::Gauge);
     if is_rate && are_gauges.contains(&true) {
         context.note(Note::HistogramNotCounter(context.metric()));
@@ -85,40 +89,40 @@ pub(super) fn instant(
     if !is_rate && are_gauges.contains(&false) {
         context.note(Note::HistogramNotGauge(context.metric()));
     }
-    let mut tally = Tally::first(last);
+    let mut tally = HistogramAccumulator::first(last);
     if !is_rate || !last.is_reset_after(before) {
         match tally.subtract(before) {
             Ok(combined) => note_reconciled(context, combined, HistogramOperation::Subtraction),
             Err(Incompatible) => {
                 context.note(Note::MixedExponentialCustom(context.metric()));
-                return Given::Nothing;
+                return StepValue::Nothing;
             }
         }
     }
-    let mut result = Histogram { reset_hint: ResetHint::Gauge, ..tally.sum() };
+    let mut result = FloatHistogram { reset_hint: ResetHint::Gauge, ..tally.sum() };
     if is_rate {
         result = result.divided(seconds);
     }
-    Given::Histogram(Rc::new(result))
+    StepValue::Histogram(Rc::new(result))
 }
 
 /// Between the range's edges exactly.
-pub(super) fn extended(context: &Context<'_>, view: &View<'_>, kind: Kind) -> Given {
+pub(super) fn extended(context: &FunctionContext<'_>, view: &StepView<'_>, kind: RateKind) -> StepValue {
     match between_edges(context, view, kind) {
-        Ok(Some(result)) => Given::Histogram(Rc::new(result)),
-        Ok(None) => Given::Nothing,
+        Ok(Some(result)) => StepValue::Histogram(Rc::new(result)),
+        Ok(None) => StepValue::Nothing,
         Err(Incompatible) => {
             context.note(Note::MixedExponentialCustom(context.metric()));
-            Given::Nothing
+            StepValue::Nothing
         }
     }
 }
 
 fn between_edges(
-    context: &Context<'_>,
-    view: &View<'_>,
-    kind: Kind,
-) -> Result<Option<Histogram>, Incompatible> {
+    context: &FunctionContext<'_>,
+    view: &StepView<'_>,
+    kind: RateKind,
+) -> Result<Option<FloatHistogram>, Incompatible> {
     let (values, times) = (view.histograms, view.histogram_times);
     let is_smoothed = context.window.source.edge == Edge::Smoothed;
     let mut last = values.len() - 1;
@@ -133,23 +137,23 @@ fn between_edges(
     if seen.iter().any(|value| value.has_custom_buckets() != seen[0].has_custom_buckets()) {
         return Err(Incompatible);
     }
-    let is_gauge = |value: &Histogram| value.reset_hint == ResetHint::Gauge;
+    let is_gauge = |value: &FloatHistogram| value.reset_hint == ResetHint::Gauge;
     if kind.is_counter && seen.iter().any(|value| is_gauge(value)) {
         context.note(Note::HistogramNotCounter(context.metric()));
     }
     let cuts_left = is_smoothed && times[first] < view.start_ms;
     let left = match cuts_left {
         true => between(context, view, first, view.start_ms, kind)?,
-        false => Histogram::clone(&values[first]),
+        false => FloatHistogram::clone(&values[first]),
     };
     let right = match is_smoothed && last > 0 && times[last] > view.end_ms {
         true => between(context, view, last - 1, view.end_ms, kind)?,
-        false => Histogram::clone(&values[last]),
+        false => FloatHistogram::clone(&values[last]),
     };
     if !kind.is_counter && (!is_gauge(&left) || !is_gauge(&right)) {
         context.note(Note::HistogramNotGauge(context.metric()));
     }
-    let mut tally = Tally::first(&right);
+    let mut tally = HistogramAccumulator::first(&right);
     note_reconciled(context, tally.subtract(&left)?, HistogramOperation::Subtraction);
     if kind.is_counter {
         let mut before = &left;
@@ -171,29 +175,29 @@ fn between_edges(
     if kind.is_per_second {
         result = result.divided(context.range_s());
     }
-    Ok(Some(Histogram { reset_hint: ResetHint::Gauge, ..result }))
+    Ok(Some(FloatHistogram { reset_hint: ResetHint::Gauge, ..result }))
 }
 
 /// The histogram between one and the next at a time.
 fn between(
-    context: &Context<'_>,
-    view: &View<'_>,
+    context: &FunctionContext<'_>,
+    view: &StepView<'_>,
     from: usize,
     at_ms: i64,
-    kind: Kind,
-) -> Result<Histogram, Incompatible> {
+    kind: RateKind,
+) -> Result<FloatHistogram, Incompatible> {
     let (before, after) = (&view.histograms[from], &view.histograms[from + 1]);
     let (before_ms, after_ms) = (view.histogram_times[from], view.histogram_times[from + 1]);
     if at_ms == before_ms || at_ms == after_ms {
-        return Ok(Histogram::clone(if at_ms == before_ms { before } else { after }));
+        return Ok(FloatHistogram::clone(if at_ms == before_ms { before } else { after }));
     }
     let share = (at_ms - before_ms) as f64 / (after_ms - before_ms) as f64;
     if kind.is_counter && after.is_reset_after(before) {
         return Ok(after.multiplied(share));
     }
-    let mut tally = Tally::first(after);
+    let mut tally = HistogramAccumulator::first(after);
     note_reconciled(context, tally.subtract(before)?, HistogramOperation::Subtraction);
-    let mut tally = Tally::first(&tally.sum().multiplied(share));
+    let mut tally = HistogramAccumulator::first(&tally.sum().multiplied(share));
     note_reconciled(context, tally.add(before)?, HistogramOperation::Addition);
     Ok(tally.sum())
 }

@@ -10,7 +10,7 @@ use super::labels::{METRIC_NAME, bytes as labels_bytes, set};
 use super::series::{Merged, Sink};
 use crate::error::QueryError;
 use crate::plan::{Calling, Times};
-use crate::replace::{Replacement, TEXT_BYTES_MAX, TooLong};
+use crate::replace::{Replacement, TEXT_BYTES_MAX, TextLengthError};
 
 impl Evaluator<'_> {
     pub(super) async fn label_replace(
@@ -53,7 +53,7 @@ impl Evaluator<'_> {
             let values: Vec<_> =
                 sources.iter().map(|source| labels.get(source).unwrap_or_default()).collect();
             let bytes = values.iter().map(|value| value.len() + separator.len()).sum::<usize>();
-            if bytes > TEXT_BYTES_MAX { Err(TooLong) } else { Ok(Some(values.join(separator))) }
+            if bytes > TEXT_BYTES_MAX { Err(TextLengthError) } else { Ok(Some(values.join(separator))) }
         };
         self.relabeled(call, times, target, value, sink).await
     }
@@ -63,14 +63,14 @@ impl Evaluator<'_> {
         call: &Calling,
         times: Times,
         target: &str,
-        value: impl Fn(&Labels) -> Result<Option<String>, TooLong>,
+        value: impl Fn(&Labels) -> Result<Option<String>, TextLengthError>,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
         let mut collected = self.collect(&call.arguments[0], times).await?;
         let mut merged = Merged::new(self.budget);
         for mut series in std::mem::take(&mut collected.series) {
-            collected.let_go(&series);
-            let made = value(&series.labels).map_err(|TooLong| {
+            collected.release(&series);
+            let made = value(&series.labels).map_err(|TextLengthError| {
                 QueryError::execution(format!("a label's value would have more than {TEXT_BYTES_MAX} bytes"))
             })?;
             if let Some(value) = made {

@@ -1,18 +1,18 @@
 //! Instant selectors: at each step a series' last sample that isn't too old.
 //!
-//! What `smoothed` makes of samples is told in [`super::smoothed`].
+//! What `smoothed` makes of samples is described in [`super::smoothed`].
 
-use super::series::{Column, Series, Sink};
+use super::series::{EvalSeries, SeriesColumn, Sink};
 use super::strides::Border;
 use super::{Evaluator, Samples};
 use crate::ast::Edge;
 use crate::data::is_stale;
 use crate::error::QueryError;
-use crate::plan::{Hinting, Moment, Times};
+use crate::plan::{Hinting, InstantSelector, Times};
 
 /// What a step of an instant selector shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum SelectorShows {
     Value,
     /// The sample's time in seconds.
     Time,
@@ -21,18 +21,18 @@ pub(super) enum Shown {
 impl Evaluator<'_> {
     pub(super) async fn select(
         &self,
-        moment: &Moment,
+        moment: &InstantSelector,
         times: Times,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
-        self.select_shown(moment, times, Shown::Value, sink).await
+        self.select_shown(moment, times, SelectorShows::Value, sink).await
     }
 
     pub(super) async fn select_shown(
         &self,
-        moment: &Moment,
+        moment: &InstantSelector,
         times: Times,
-        shown: Shown,
+        shown: SelectorShows,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
         self.room_for_steps(times)?;
@@ -59,7 +59,7 @@ impl Evaluator<'_> {
                 self.queryable.add_steps(values.weights());
             }
             if !values.is_empty() {
-                sink.push(Series { labels: fetched.labels, drop_name: false, values })?;
+                sink.push(EvalSeries { labels: fetched.labels, drop_name: false, values })?;
                 self.settle(sink).await?;
             }
             samples.clear();
@@ -70,8 +70,14 @@ impl Evaluator<'_> {
 }
 
 /// At each step the last sample before or at its time.
-fn latest(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64, shown: Shown) -> Column {
-    let mut column = Column::absent(times.count);
+fn latest(
+    samples: &Samples,
+    moment: &InstantSelector,
+    times: Times,
+    lookback_ms: i64,
+    shown: SelectorShows,
+) -> SeriesColumn {
+    let mut column = SeriesColumn::absent(times.count);
     if samples.histograms.is_empty() {
         latest_floats(samples, moment, times, lookback_ms, shown, &mut column.floats);
         return column;
@@ -98,9 +104,9 @@ fn latest(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64, sh
         };
         match (shown, is_float) {
             _ if stale => {}
-            (Shown::Time, _) => column.floats[step] = time as f64 / 1000.0,
-            (Shown::Value, true) => column.floats[step] = samples.floats[last],
-            (Shown::Value, false) => column.set_histogram(step, samples.histograms[last].clone()),
+            (SelectorShows::Time, _) => column.floats[step] = time as f64 / 1000.0,
+            (SelectorShows::Value, true) => column.floats[step] = samples.floats[last],
+            (SelectorShows::Value, false) => column.set_histogram(step, samples.histograms[last].clone()),
         }
     }
     column
@@ -109,10 +115,10 @@ fn latest(samples: &Samples, moment: &Moment, times: Times, lookback_ms: i64, sh
 /// The same where there are floats alone.
 fn latest_floats(
     samples: &Samples,
-    moment: &Moment,
+    moment: &InstantSelector,
     times: Times,
     lookback_ms: i64,
-    shown: Shown,
+    shown: SelectorShows,
     values: &mut [f64],
 ) {
     let mut border = Border::default();
@@ -122,8 +128,8 @@ fn latest_floats(
         let time = samples.float_times[last];
         if time > at_ms.saturating_sub(lookback_ms) && !is_stale(samples.floats[last]) {
             *value = match shown {
-                Shown::Time => time as f64 / 1000.0,
-                Shown::Value => samples.floats[last],
+                SelectorShows::Time => time as f64 / 1000.0,
+                SelectorShows::Value => samples.floats[last],
             };
         }
     }

@@ -8,7 +8,7 @@ use silverback_model::{Labels, STALE_NAN_BITS};
 use super::labels::{bytes as labels_bytes, hash, lose_name};
 use crate::budget::{Budget, Held};
 use crate::error::{QueryError, same_labelset};
-use crate::histogram::Histogram;
+use crate::histogram::FloatHistogram;
 
 /// No value at a step. A marker that no computation gives: the bits of a signalling NaN.
 pub(crate) const ABSENT: f64 = f64::from_bits(STALE_NAN_BITS);
@@ -21,22 +21,22 @@ pub(crate) const fn is_absent(value: f64) -> bool {
 
 /// A series with its values at all steps of an evaluation.
 #[derive(Debug, Clone)]
-pub(crate) struct Series {
+pub(crate) struct EvalSeries {
     pub(crate) labels: Rc<Labels>,
     /// It loses its name at the end.
     pub(crate) drop_name: bool,
-    pub(crate) values: Column,
+    pub(crate) values: SeriesColumn,
 }
 
 /// Values at all steps. At a step there is a float, or a histogram, or nothing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Column {
+pub(crate) struct SeriesColumn {
     pub(crate) floats: Vec<f64>,
     /// As long as the floats, where there are any.
-    pub(crate) histograms: Option<Vec<Option<Rc<Histogram>>>>,
+    pub(crate) histograms: Option<Vec<Option<Rc<FloatHistogram>>>>,
 }
 
-impl Column {
+impl SeriesColumn {
     pub(crate) fn absent(steps: usize) -> Self {
         Self { floats: vec![ABSENT; steps], histograms: None }
     }
@@ -45,7 +45,7 @@ impl Column {
         self.floats.len()
     }
 
-    pub(crate) fn histogram(&self, step: usize) -> Option<&Rc<Histogram>> {
+    pub(crate) fn histogram(&self, step: usize) -> Option<&Rc<FloatHistogram>> {
         self.histograms.as_ref()?[step].as_ref()
     }
 
@@ -53,7 +53,7 @@ impl Column {
         !is_absent(self.floats[step]) || self.histogram(step).is_some()
     }
 
-    pub(crate) fn set_histogram(&mut self, step: usize, histogram: Rc<Histogram>) {
+    pub(crate) fn set_histogram(&mut self, step: usize, histogram: Rc<FloatHistogram>) {
         let steps = self.floats.len();
         self.histograms.get_or_insert_with(|| vec![None; steps])[step] = Some(histogram);
         self.floats[step] = ABSENT;
@@ -69,7 +69,7 @@ impl Column {
     /// Of each step, as how many samples it counts.
     pub(crate) fn weights(&self) -> impl Iterator<Item = u64> {
         // Several steps may show the same.
-        let mut last: Option<(&Rc<Histogram>, u64)> = None;
+        let mut last: Option<(&Rc<FloatHistogram>, u64)> = None;
         (0..self.floats.len()).map(move |step| match (self.histogram(step), last) {
             (Some(histogram), Some((same, weight))) if Rc::ptr_eq(histogram, same) => weight,
             (Some(histogram), _) => {
@@ -119,7 +119,7 @@ impl Column {
     fn size(&self) -> (usize, usize) {
         let histograms = self.histograms.iter().flatten().flatten();
         let histogram_bytes: usize = histograms.map(|histogram| histogram.bytes()).sum();
-        let slots = self.histograms.as_ref().map_or(0, Vec::len) * size_of::<Option<Rc<Histogram>>>();
+        let slots = self.histograms.as_ref().map_or(0, Vec::len) * size_of::<Option<Rc<FloatHistogram>>>();
         (self.count() + histogram_bytes / 16, self.floats.len() * size_of::<f64>() + slots + histogram_bytes)
     }
 }
@@ -127,10 +127,10 @@ impl Column {
 /// Takes a vector's series one by one.
 pub(crate) trait Sink {
     /// Takes one. All of them are of as many steps.
-    fn push(&mut self, series: Series) -> Result<(), QueryError>;
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError>;
 
     /// Goes on with the one that was taken, where there is more to do for it than is done at one go: [`AT_ONCE`] steps'
-    /// worth of work. Tells whether there is still more. Who doesn't ask has it done by the next push.
+    /// worth of work. Returns whether there is still more. Whoever doesn't ask has it done by the next push.
     fn go_on(&mut self) -> Result<bool, QueryError> {
         Ok(false)
     }
@@ -145,14 +145,14 @@ pub(crate) struct Through<'s, F> {
     change: F,
 }
 
-impl<'s, F: FnMut(Series) -> Option<Series>> Through<'s, F> {
+impl<'s, F: FnMut(EvalSeries) -> Option<EvalSeries>> Through<'s, F> {
     pub(crate) fn new(sink: &'s mut dyn Sink, change: F) -> Self {
         Self { sink, change }
     }
 }
 
-impl<F: FnMut(Series) -> Option<Series>> Sink for Through<'_, F> {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+impl<F: FnMut(EvalSeries) -> Option<EvalSeries>> Sink for Through<'_, F> {
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError> {
         (self.change)(series).map_or(Ok(()), |series| self.sink.push(series))
     }
 
@@ -162,8 +162,8 @@ impl<F: FnMut(Series) -> Option<Series>> Sink for Through<'_, F> {
 }
 
 /// A function takes each.
-impl<F: FnMut(Series) -> Result<(), QueryError>> Sink for F {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+impl<F: FnMut(EvalSeries) -> Result<(), QueryError>> Sink for F {
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError> {
         self(series)
     }
 }
@@ -171,7 +171,7 @@ impl<F: FnMut(Series) -> Result<(), QueryError>> Sink for F {
 /// A whole vector, its memory taken from the budget.
 #[derive(Debug)]
 pub(crate) struct Collected<'a> {
-    pub(crate) series: Vec<Series>,
+    pub(crate) series: Vec<EvalSeries>,
     held: Held<'a>,
 }
 
@@ -186,14 +186,14 @@ impl<'a> Collected<'a> {
     }
 
     /// Gives back what a series takes that is no longer in it.
-    pub(crate) fn let_go(&mut self, series: &Series) {
+    pub(crate) fn release(&mut self, series: &EvalSeries) {
         let (samples, bytes) = series.size();
         self.held.release(samples, bytes);
     }
 }
 
 impl Sink for Collected<'_> {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError> {
         let (samples, bytes) = series.size();
         self.held.add(samples, bytes)?;
         self.series.push(series);
@@ -201,7 +201,7 @@ impl Sink for Collected<'_> {
     }
 }
 
-/// Series by their labels, of which each stands once: what has the same labels is merged, step by step.
+/// Series by their labels, of which each is there once: what has the same labels is merged, step by step.
 #[derive(Debug)]
 pub(crate) struct Merged<'a> {
     collected: Collected<'a>,
@@ -229,12 +229,14 @@ impl<'a> Merged<'a> {
         labels: &Rc<Labels>,
         drop_name: bool,
         steps: usize,
-    ) -> Result<&mut Series, QueryError> {
+    ) -> Result<&mut EvalSeries, QueryError> {
         let at = match self.find(labels) {
             Some(at) => at,
-            None => {
-                self.insert(Series { labels: Rc::clone(labels), drop_name, values: Column::absent(steps) })?
-            }
+            None => self.insert(EvalSeries {
+                labels: Rc::clone(labels),
+                drop_name,
+                values: SeriesColumn::absent(steps),
+            })?,
         };
         Ok(&mut self.collected.series[at])
     }
@@ -244,7 +246,7 @@ impl<'a> Merged<'a> {
         self.places.find(hash(labels), |at| *series[*at].labels == *labels).copied()
     }
 
-    fn insert(&mut self, series: Series) -> Result<usize, QueryError> {
+    fn insert(&mut self, series: EvalSeries) -> Result<usize, QueryError> {
         let at = self.collected.series.len();
         let hashed = hash(&series.labels);
         self.collected.push(series)?;
@@ -255,7 +257,7 @@ impl<'a> Merged<'a> {
 }
 
 impl Sink for Merged<'_> {
-    fn push(&mut self, series: Series) -> Result<(), QueryError> {
+    fn push(&mut self, series: EvalSeries) -> Result<(), QueryError> {
         match self.find(&series.labels) {
             None => self.insert(series).map(|_| ()),
             Some(at) => {
@@ -271,7 +273,7 @@ impl Sink for Merged<'_> {
     }
 }
 
-impl Series {
+impl EvalSeries {
     /// What it takes, in samples and bytes. Its labels may be shared: then they count for each that has them.
     pub(crate) fn size(&self) -> (usize, usize) {
         let (samples, bytes) = self.values.size();

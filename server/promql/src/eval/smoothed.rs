@@ -5,27 +5,27 @@ use std::rc::Rc;
 use silverback_model::Labels;
 
 use super::labels::metric_name;
-use super::series::Column;
+use super::series::SeriesColumn;
 use super::{Evaluator, Samples};
-use crate::histogram::{Histogram, Incompatible, ResetHint, Tally};
+use crate::histogram::{FloatHistogram, HistogramAccumulator, Incompatible, ResetHint};
 use crate::notes::{HistogramOperation, Note};
-use crate::plan::{Moment, Times};
+use crate::plan::{InstantSelector, Times};
 
 /// Where a time is among the times of samples.
-enum Place {
+enum TimePosition {
     At(usize),
     Between(usize),
     After(usize),
     Before,
 }
 
-fn place(times: &[i64], at_ms: i64) -> Place {
+fn place(times: &[i64], at_ms: i64) -> TimePosition {
     let next = times.partition_point(|time| *time < at_ms);
     match next {
-        next if times.get(next) == Some(&at_ms) => Place::At(next),
-        0 => Place::Before,
-        next if next == times.len() => Place::After(next - 1),
-        next => Place::Between(next - 1),
+        next if times.get(next) == Some(&at_ms) => TimePosition::At(next),
+        0 => TimePosition::Before,
+        next if next == times.len() => TimePosition::After(next - 1),
+        next => TimePosition::Between(next - 1),
     }
 }
 
@@ -35,11 +35,11 @@ impl Evaluator<'_> {
         &self,
         samples: &Samples,
         labels: &Labels,
-        moment: &Moment,
+        moment: &InstantSelector,
         times: Times,
-    ) -> Column {
+    ) -> SeriesColumn {
         let lookback_ms = self.plan.options.lookback_ms;
-        let mut column = Column::absent(times.count);
+        let mut column = SeriesColumn::absent(times.count);
         for (step, at_ms) in times.all().enumerate() {
             let at_ms = moment.shift.of(at_ms);
             let within = |all: &[i64]| {
@@ -67,21 +67,21 @@ impl Evaluator<'_> {
     fn between_histograms(
         &self,
         times: &[i64],
-        values: &[Rc<Histogram>],
+        values: &[Rc<FloatHistogram>],
         at_ms: i64,
         labels: &Labels,
-        moment: &Moment,
-    ) -> Option<Rc<Histogram>> {
+        moment: &InstantSelector,
+    ) -> Option<Rc<FloatHistogram>> {
         let at = match place(times, at_ms) {
-            Place::At(at) => return Some(Rc::clone(&values[at])),
+            TimePosition::At(at) => return Some(Rc::clone(&values[at])),
             // What it says of the one before it isn't said of its value.
-            Place::After(last) => return Some(values[last].without_reset_hint()),
-            Place::Before => return None,
-            Place::Between(at) => at,
+            TimePosition::After(last) => return Some(values[last].without_reset_hint()),
+            TimePosition::Before => return None,
+            TimePosition::Between(at) => at,
         };
         let (before, after) = (&values[at], &values[at + 1]);
         let share = (at_ms - times[at]) as f64 / (times[at + 1] - times[at]) as f64;
-        let is_gauge = |histogram: &Histogram| histogram.reset_hint == ResetHint::Gauge;
+        let is_gauge = |histogram: &FloatHistogram| histogram.reset_hint == ResetHint::Gauge;
         let is_counter = !is_gauge(before) || !is_gauge(after);
         match mix(before, after, share, is_counter) {
             Ok((histogram, is_reconciled)) => {
@@ -101,31 +101,31 @@ impl Evaluator<'_> {
 
 fn between(times: &[i64], values: &[f64], at_ms: i64) -> Option<f64> {
     match place(times, at_ms) {
-        Place::At(at) | Place::After(at) => Some(values[at]),
-        Place::Before => None,
-        Place::Between(at) => {
+        TimePosition::At(at) | TimePosition::After(at) => Some(values[at]),
+        TimePosition::Before => None,
+        TimePosition::Between(at) => {
             let (from, to) = (values[at], values[at + 1]);
             Some(from + (to - from) * (at_ms - times[at]) as f64 / (times[at + 1] - times[at]) as f64)
         }
     }
 }
 
-/// A histogram between two; a counter that began again grows from zero.
+/// A histogram between two; a counter that started again grows from zero.
 fn mix(
-    before: &Histogram,
-    after: &Histogram,
+    before: &FloatHistogram,
+    after: &FloatHistogram,
     share: f64,
     is_counter: bool,
-) -> Result<(Histogram, bool), Incompatible> {
+) -> Result<(FloatHistogram, bool), Incompatible> {
     if before.has_custom_buckets() != after.has_custom_buckets() {
         return Err(Incompatible);
     }
     if is_counter && after.is_reset_after(before) {
         return Ok((after.multiplied(share), false));
     }
-    let mut tally = Tally::first(after);
+    let mut tally = HistogramAccumulator::first(after);
     let combined = tally.subtract(before)?;
-    let mut tally = Tally::first(&tally.sum().multiplied(share));
+    let mut tally = HistogramAccumulator::first(&tally.sum().multiplied(share));
     tally.add(before)?;
     Ok((tally.sum(), combined.is_reconciled))
 }

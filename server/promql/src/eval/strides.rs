@@ -2,20 +2,20 @@
 //! that. Each gives bit for bit what [`over_time`](super::over_time) gives of each step's samples.
 
 use super::over_time::{avg, best, note_quantile, sum};
-use super::rate::{Extrapolation, Kind, Sampled, resets};
-use super::series::{ABSENT, Column};
+use super::rate::{Extrapolation, RateKind, Sampled, resets};
+use super::series::{ABSENT, SeriesColumn};
 use super::{Evaluator, Samples};
 use crate::ast::Edge;
 use crate::budget::{PIECE, Pacing};
 use crate::error::QueryError;
 use crate::eval::math::quantile_of_sorted;
 use crate::functions::Function;
-use crate::plan::{Times, Window};
+use crate::plan::{RangeFunction, Times};
 
 /// Values' worth of work between two looks at the pace.
 const WORK_AT_ONCE: usize = 2048;
 
-/// The samples of a step: those of these places, one at the least.
+/// The samples of a step: those of these places, one at least.
 #[derive(Debug, Clone, Copy)]
 struct Stride {
     step: usize,
@@ -62,7 +62,7 @@ impl Border {
 
 /// One series on its way through the steps.
 struct Strides<'a> {
-    window: &'a Window,
+    window: &'a RangeFunction,
     times: Times,
     samples: &'a Samples,
     first: Border,
@@ -71,7 +71,7 @@ struct Strides<'a> {
 }
 
 impl Strides<'_> {
-    /// Goes on for some work's time, and tells how much that was.
+    /// Goes on for some work's time, and returns how much that was.
     fn go_on<S: Striding>(
         &mut self,
         of: &mut S,
@@ -115,14 +115,14 @@ pub(super) fn kept_bytes(function: Function, values: usize) -> usize {
 }
 
 impl Evaluator<'_> {
-    /// The values of a series without histograms at all steps. `None`: the function is none of those here.
+    /// The values of a series without histograms at all steps. `None`: the function isn't one of those here.
     pub(super) async fn strides(
         &self,
-        window: &Window,
+        window: &RangeFunction,
         times: Times,
         parameters: &[Vec<f64>],
         samples: &Samples,
-    ) -> Result<Option<Column>, QueryError> {
+    ) -> Result<Option<SeriesColumn>, QueryError> {
         let (at, values) = (&samples.float_times[..], &samples.floats[..]);
         if window.source.edge != Edge::Plain {
             return Ok(None);
@@ -135,7 +135,7 @@ impl Evaluator<'_> {
         let range_s = window.source.range_ms as f64 / 1000.0;
         let (pacing, mut held) = (&self.pacing, self.budget.hold());
         let mut extrapolating = async |is_counter, is_per_second| {
-            let kind = Kind { is_counter, is_per_second };
+            let kind = RateKind { is_counter, is_per_second };
             let resets = if is_counter { resets(values, &mut held, pacing).await? } else { Vec::new() };
             Ok::<_, QueryError>(Extrapolating { at, values, kind, range_s, resets, passed: 0, before: None })
         };
@@ -188,12 +188,12 @@ impl Evaluator<'_> {
 
     async fn through<S: Striding>(
         &self,
-        window: &Window,
+        window: &RangeFunction,
         times: Times,
         samples: &Samples,
         mut of: S,
-    ) -> Result<Column, QueryError> {
-        let mut column = Column::absent(times.count);
+    ) -> Result<SeriesColumn, QueryError> {
+        let mut column = SeriesColumn::absent(times.count);
         let (first, end) = Default::default();
         let mut strides = Strides { window, times, samples, first, end, step: 0 };
         let counts = self.queryable.counts();
@@ -235,7 +235,7 @@ impl<F: FnMut(&Stride) -> f64> Striding for Each<F> {
 struct Extrapolating<'a> {
     at: &'a [i64],
     values: &'a [f64],
-    kind: Kind,
+    kind: RateKind,
     range_s: f64,
     resets: Vec<usize>,
     /// Resets before the present step.
@@ -338,9 +338,9 @@ impl<F: Fn(f64, f64) -> bool> Striding for Best<'_, F> {
     }
 }
 
-/// Where more than one in so many values of a range change, all of them are sorted anew.
+/// Where more than one in so many values of a range change, all of them are sorted again.
 const CHANGED_SHARE: usize = 4;
-/// So many changes are made one by one, each of which moves what is behind it; more are made in one go through all.
+/// So many changes are made one by one, each of which moves what is after it; more are made in one go through all.
 const ONE_BY_ONE_MAX: usize = 16;
 /// Values that are moved in the time that one takes to be compared.
 const MOVED_AT_ONCE: usize = 8;

@@ -7,24 +7,24 @@ use hashbrown::HashSet;
 use silverback_model::Labels;
 
 use super::labels::{metric_name, wide_hash, without_name};
-use super::series::{Column, Series, Sink};
+use super::series::{EvalSeries, SeriesColumn, Sink};
 use super::{Evaluator, Samples, over_time, rate, strides};
 use crate::ast::Edge;
 use crate::budget::Budget;
 use crate::data::SAMPLE_BYTES;
 use crate::error::{QueryError, same_labelset};
 use crate::functions::Function;
-use crate::histogram::Histogram;
+use crate::histogram::FloatHistogram;
 use crate::notes::Note;
-use crate::plan::{Hinting, SourceKind, Times, Window};
+use crate::plan::{Hinting, RangeFunction, SourceKind, Times};
 
 /// The samples that a step sees.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a> {
+pub(super) struct StepView<'a> {
     pub(super) float_times: &'a [i64],
     pub(super) floats: &'a [f64],
     pub(super) histogram_times: &'a [i64],
-    pub(super) histograms: &'a [Rc<Histogram>],
+    pub(super) histograms: &'a [Rc<FloatHistogram>],
     /// The range's start, which isn't in it.
     pub(super) start_ms: i64,
     pub(super) end_ms: i64,
@@ -38,22 +38,22 @@ pub(super) struct View<'a> {
 
 /// What a function gives at a step.
 #[derive(Debug, Clone)]
-pub(super) enum Given {
+pub(super) enum StepValue {
     Nothing,
     Float(f64),
-    Histogram(Rc<Histogram>),
+    Histogram(Rc<FloatHistogram>),
 }
 
 /// What a function has beside a view.
-pub(super) struct Context<'a> {
+pub(super) struct FunctionContext<'a> {
     pub(super) evaluator: &'a Evaluator<'a>,
-    pub(super) window: &'a Window,
+    pub(super) window: &'a RangeFunction,
     pub(super) labels: &'a Labels,
     /// The numbers among its arguments at this step.
     pub(super) parameters: &'a [f64],
 }
 
-impl Context<'_> {
+impl FunctionContext<'_> {
     pub(super) fn metric(&self) -> String {
         metric_name(self.labels).to_owned()
     }
@@ -78,7 +78,7 @@ struct Edges {
 impl Evaluator<'_> {
     pub(super) async fn window(
         &self,
-        window: &Window,
+        window: &RangeFunction,
         times: Times,
         sink: &mut dyn Sink,
     ) -> Result<(), QueryError> {
@@ -119,8 +119,8 @@ impl Evaluator<'_> {
                     self.pacing.spent(inner.count).await?;
                     held.release_all();
                     held.add(0, samples.len() * SAMPLE_BYTES)?;
-                    collected.let_go(&series);
-                    let Series { labels, drop_name, .. } = series;
+                    collected.release(&series);
+                    let EvalSeries { labels, drop_name, .. } = series;
                     self.slide(window, times, &parameters, &samples, labels, drop_name, &mut output).await?;
                 }
             }
@@ -129,7 +129,7 @@ impl Evaluator<'_> {
     }
 
     /// What a window reads before its range and after it.
-    fn beyond(&self, window: &Window) -> (i64, i64) {
+    fn beyond(&self, window: &RangeFunction) -> (i64, i64) {
         let lookback_ms = self.plan.options.lookback_ms;
         match window.source.edge {
             Edge::Plain => (0, 0),
@@ -141,7 +141,7 @@ impl Evaluator<'_> {
     #[expect(clippy::too_many_arguments, reason = "one series with all that its steps need")]
     async fn slide(
         &self,
-        window: &Window,
+        window: &RangeFunction,
         times: Times,
         parameters: &[Vec<f64>],
         samples: &Samples,
@@ -167,7 +167,7 @@ impl Evaluator<'_> {
             false => Vec::new(),
         };
         let mut edges = Edges::default();
-        let mut values = Column::absent(times.count);
+        let mut values = SeriesColumn::absent(times.count);
         let mut arguments = vec![0.0; parameters.len()];
         let mut work = samples.len();
         for (step, step_ms) in times.all().enumerate() {
@@ -184,11 +184,12 @@ impl Evaluator<'_> {
             for (argument, parameter) in arguments.iter_mut().zip(parameters) {
                 *argument = parameter[step];
             }
-            let context = Context { evaluator: self, window, labels: &labels, parameters: &arguments };
+            let context =
+                FunctionContext { evaluator: self, window, labels: &labels, parameters: &arguments };
             match over_time::apply(&context, &view) {
-                Given::Nothing => {}
-                Given::Float(value) => values.floats[step] = value,
-                Given::Histogram(histogram) => values.set_histogram(step, histogram),
+                StepValue::Nothing => {}
+                StepValue::Float(value) => values.floats[step] = value,
+                StepValue::Histogram(histogram) => values.set_histogram(step, histogram),
             }
             work += over_time::work(window.function, &view);
             if work > 2048 {
@@ -206,7 +207,7 @@ impl Evaluator<'_> {
 struct Weights(Vec<u64>);
 
 impl Weights {
-    fn of(histograms: &[Rc<Histogram>]) -> Self {
+    fn of(histograms: &[Rc<FloatHistogram>]) -> Self {
         let sums = histograms.iter().scan(0, |sum, histogram| {
             *sum += histogram.weight();
             Some(*sum)
@@ -242,8 +243,8 @@ impl Edges {
         start_ms: i64,
         end_ms: i64,
         step_ms: i64,
-    ) -> View<'a> {
-        View {
+    ) -> StepView<'a> {
+        StepView {
             float_times: &samples.float_times[self.floats.0..self.floats.1],
             floats: &samples.floats[self.floats.0..self.floats.1],
             histogram_times: &samples.histogram_times[self.histograms.0..self.histograms.1],
@@ -269,7 +270,7 @@ fn advance((first, end): &mut (usize, usize), times: &[i64], after_ms: i64, unti
     }
 }
 
-fn from_column(samples: &mut Samples, values: &Column, times: Times) {
+fn from_column(samples: &mut Samples, values: &SeriesColumn, times: Times) {
     samples.clear();
     for (step, at_ms) in times.all().enumerate() {
         if let Some(histogram) = values.histogram(step) {
@@ -280,7 +281,7 @@ fn from_column(samples: &mut Samples, values: &Column, times: Times) {
     }
 }
 
-fn check_edge(window: &Window) -> Result<(), QueryError> {
+fn check_edge(window: &RangeFunction) -> Result<(), QueryError> {
     let (name, allowed) = match window.source.edge {
         Edge::Plain => return Ok(()),
         Edge::Anchored => ("anchored", &["changes", "delta", "increase", "rate", "resets"][..]),
@@ -299,22 +300,27 @@ fn check_edge(window: &Window) -> Result<(), QueryError> {
 /// Where a window's series go.
 struct Output<'a, 's> {
     evaluator: &'a Evaluator<'a>,
-    window: &'a Window,
+    window: &'a RangeFunction,
     times: Times,
     sink: &'s mut dyn Sink,
-    seen: Seen<'a>,
+    seen: SeenLabelSets<'a>,
     /// For `absent_over_time`: at which steps some series has a value.
     found: Vec<bool>,
 }
 
 impl<'a, 's> Output<'a, 's> {
-    fn new(evaluator: &'a Evaluator<'a>, window: &'a Window, times: Times, sink: &'s mut dyn Sink) -> Self {
+    fn new(
+        evaluator: &'a Evaluator<'a>,
+        window: &'a RangeFunction,
+        times: Times,
+        sink: &'s mut dyn Sink,
+    ) -> Self {
         let is_absent = window.function == Function::AbsentOverTime;
         let found = if is_absent { vec![false; times.count] } else { Vec::new() };
-        Self { evaluator, window, times, sink, seen: Seen::new(evaluator.budget), found }
+        Self { evaluator, window, times, sink, seen: SeenLabelSets::new(evaluator.budget), found }
     }
 
-    fn push(&mut self, labels: Rc<Labels>, drop_name: bool, values: Column) -> Result<(), QueryError> {
+    fn push(&mut self, labels: Rc<Labels>, drop_name: bool, values: SeriesColumn) -> Result<(), QueryError> {
         if values.is_empty() {
             return Ok(());
         }
@@ -325,7 +331,7 @@ impl<'a, 's> Output<'a, 's> {
             return Ok(());
         }
         self.note_counter(&labels, &values);
-        let mut series = Series { labels, drop_name, values };
+        let mut series = EvalSeries { labels, drop_name, values };
         if !matches!(self.window.function, Function::LastOverTime | Function::FirstOverTime) {
             series.lose_name(self.evaluator.is_delayed());
         } else if drop_name && !self.evaluator.is_delayed() {
@@ -337,7 +343,7 @@ impl<'a, 's> Output<'a, 's> {
         self.sink.push(series)
     }
 
-    fn note_counter(&self, labels: &Labels, values: &Column) {
+    fn note_counter(&self, labels: &Labels, values: &SeriesColumn) {
         if !matches!(self.window.function, Function::Rate | Function::Increase) {
             return;
         }
@@ -353,23 +359,23 @@ impl<'a, 's> Output<'a, 's> {
         if self.window.function != Function::AbsentOverTime || self.found.iter().all(|found| *found) {
             return Ok(());
         }
-        let mut values = Column::absent(self.times.count);
+        let mut values = SeriesColumn::absent(self.times.count);
         for (value, _) in values.floats.iter_mut().zip(&self.found).filter(|(_, found)| !**found) {
             *value = 1.0;
         }
         let labels = Rc::new(self.window.absent_labels.clone());
-        self.sink.push(Series { labels, drop_name: false, values })
+        self.sink.push(EvalSeries { labels, drop_name: false, values })
     }
 }
 
 /// Label sets that were seen, to find the first that comes again: by 128 bits that nobody can choose, so that what is
 /// folded is not held for its labels.
-struct Seen<'a> {
+struct SeenLabelSets<'a> {
     sets: HashSet<u128>,
     held: crate::budget::Held<'a>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SeenLabelSets<'a> {
     fn new(budget: &'a Budget) -> Self {
         Self { sets: HashSet::new(), held: budget.hold() }
     }

@@ -2,27 +2,27 @@
 
 use std::rc::Rc;
 
-use super::window::{Context, Given, View};
-use crate::histogram::{Combined, Hints, Histogram, Incompatible, Tally};
+use super::window::{FunctionContext, StepValue, StepView};
+use crate::histogram::{Combined, FloatHistogram, Hints, HistogramAccumulator, Incompatible};
 use crate::notes::{HistogramOperation, Note};
 
 /// `sum_over_time`
-pub(super) fn sum(context: &Context<'_>, view: &View<'_>) -> Given {
-    tally(context, view.histograms, Tally::add, Tally::sum)
+pub(super) fn sum(context: &FunctionContext<'_>, view: &StepView<'_>) -> StepValue {
+    tally(context, view.histograms, HistogramAccumulator::add, HistogramAccumulator::sum)
 }
 
 /// `avg_over_time`
-pub(super) fn avg(context: &Context<'_>, view: &View<'_>) -> Given {
-    tally(context, view.histograms, Tally::add_to_mean, Tally::mean)
+pub(super) fn avg(context: &FunctionContext<'_>, view: &StepView<'_>) -> StepValue {
+    tally(context, view.histograms, HistogramAccumulator::add_to_mean, HistogramAccumulator::mean)
 }
 
 fn tally(
-    context: &Context<'_>,
-    histograms: &[Rc<Histogram>],
-    add: impl Fn(&mut Tally, &Histogram) -> Result<Combined, Incompatible>,
-    finish: impl Fn(Tally) -> Histogram,
-) -> Given {
-    let mut tally = Tally::first(&histograms[0]);
+    context: &FunctionContext<'_>,
+    histograms: &[Rc<FloatHistogram>],
+    add: impl Fn(&mut HistogramAccumulator, &FloatHistogram) -> Result<Combined, Incompatible>,
+    finish: impl Fn(HistogramAccumulator) -> FloatHistogram,
+) -> StepValue {
+    let mut tally = HistogramAccumulator::first(&histograms[0]);
     let mut hints = Hints::default();
     hints.see(&histograms[0]);
     let mut is_reconciled = false;
@@ -32,7 +32,7 @@ fn tally(
             Ok(added) => is_reconciled |= added.is_reconciled,
             Err(Incompatible) => {
                 context.note(Note::MixedExponentialCustom(context.metric()));
-                return Given::Nothing;
+                return StepValue::Nothing;
             }
         }
     }
@@ -43,5 +43,5 @@ fn tally(
     if is_reconciled {
         note(Note::MismatchedCustomBuckets(HistogramOperation::Aggregation));
     }
-    Given::Histogram(Rc::new(finish(tally)))
+    StepValue::Histogram(Rc::new(finish(tally)))
 }

@@ -1,9 +1,9 @@
 //! Whether histograms are the same, and whether a counter began again between two.
 
 use super::tally::{coarser, common_bounds, rebound_counts};
-use super::{Histogram, ResetHint};
+use super::{FloatHistogram, ResetHint};
 
-impl Histogram {
+impl FloatHistogram {
     /// Whether two say the same, bit for bit. Hints and empty buckets don't count.
     pub fn equals(&self, other: &Self) -> bool {
         let bits = |left: f64, right: f64| left.to_bits() == right.to_bits();

@@ -12,12 +12,12 @@ use crate::number::format_general;
 pub(crate) use quantile::NanEffect;
 use silverback_model::histogram::bounds::{exponential_bound, outside_zero};
 pub use silverback_model::histogram::{CUSTOM_BUCKETS_SCHEMA, ResetHint};
-pub(crate) use tally::{Combined, Hints, Incompatible, Tally};
+pub(crate) use tally::{Combined, Hints, HistogramAccumulator, Incompatible};
 pub(crate) use trim::Keep;
 
 /// A native histogram.
 #[derive(Debug, Clone, Default)]
-pub struct Histogram {
+pub struct FloatHistogram {
     /// What it says of the one before it.
     pub reset_hint: ResetHint,
     /// The resolution: -4 to 8, or [`CUSTOM_BUCKETS_SCHEMA`].
@@ -40,7 +40,7 @@ pub struct Histogram {
 
 /// One bucket with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bucket {
+pub struct FloatBucket {
     /// The lower bound.
     pub lower: f64,
     /// The upper bound.
@@ -53,8 +53,8 @@ pub struct Bucket {
     pub count: f64,
 }
 
-impl Bucket {
-    /// As JSON tells which bounds lie in it: 0 the upper, 1 the lower, 2 none, 3 both.
+impl FloatBucket {
+    /// As JSON says which bounds lie in it: 0 the upper, 1 the lower, 2 none, 3 both.
     pub(crate) const fn boundaries(&self) -> u8 {
         match (self.lower_inclusive, self.upper_inclusive) {
             (false, true) => 0,
@@ -65,7 +65,7 @@ impl Bucket {
     }
 }
 
-impl Histogram {
+impl FloatHistogram {
     /// Whether it marks the end of its series.
     pub fn is_stale(&self) -> bool {
         self.sum.to_bits() == silverback_model::STALE_NAN_BITS
@@ -78,21 +78,21 @@ impl Histogram {
 
     /// All buckets, from the lowest to the highest, empty ones among them, as Prometheus goes through them where it looks
     /// for observations: what of a bucket the zero bucket reaches over is left out.
-    pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = FloatBucket> + '_ {
         let zero = (self.zero_count > 0.0).then(|| self.zero_bucket());
         let beside = |bucket| self.beside_zero(bucket);
         self.below_zero().map(beside).chain(zero).chain(self.above_zero().map(beside))
     }
 
-    fn beside_zero(&self, bucket: Bucket) -> Bucket {
+    fn beside_zero(&self, bucket: FloatBucket) -> FloatBucket {
         let (lower, upper) = outside_zero((bucket.lower, bucket.upper), self.zero_threshold);
-        Bucket { lower, upper, ..bucket }
+        FloatBucket { lower, upper, ..bucket }
     }
 
-    fn below_zero(&self) -> impl Iterator<Item = Bucket> + '_ {
+    fn below_zero(&self) -> impl Iterator<Item = FloatBucket> + '_ {
         self.negative.iter().rev().map(|(index, count)| {
             let bucket = self.bucket(*index, *count);
-            Bucket {
+            FloatBucket {
                 lower: -bucket.upper,
                 upper: -bucket.lower,
                 lower_inclusive: true,
@@ -102,21 +102,21 @@ impl Histogram {
         })
     }
 
-    fn above_zero(&self) -> impl Iterator<Item = Bucket> + '_ {
+    fn above_zero(&self) -> impl Iterator<Item = FloatBucket> + '_ {
         self.positive.iter().map(|(index, count)| self.bucket(*index, *count))
     }
 
-    fn zero_bucket(&self) -> Bucket {
+    fn zero_bucket(&self) -> FloatBucket {
         let Self { zero_threshold, zero_count, .. } = *self;
         let (lower, upper, count) = (-zero_threshold, zero_threshold, zero_count);
-        Bucket { lower, upper, lower_inclusive: true, upper_inclusive: true, count }
+        FloatBucket { lower, upper, lower_inclusive: true, upper_inclusive: true, count }
     }
 
     /// A bucket above zero.
-    fn bucket(&self, index: i32, count: f64) -> Bucket {
+    fn bucket(&self, index: i32, count: f64) -> FloatBucket {
         let is_first_custom = self.has_custom_buckets() && index == 0;
         let lower = self.upper_bound(index - 1);
-        Bucket {
+        FloatBucket {
             lower,
             upper: self.upper_bound(index),
             lower_inclusive: is_first_custom && lower == f64::NEG_INFINITY,
@@ -137,16 +137,16 @@ impl Histogram {
     }
 }
 
-impl Histogram {
+impl FloatHistogram {
     /// The sum of two. `None`: only one of them has bounds of its own.
     pub fn added(&self, other: &Self) -> Option<Self> {
-        let mut tally = Tally::first(self);
+        let mut tally = HistogramAccumulator::first(self);
         tally.add(other).ok().map(|_| tally.sum())
     }
 
     /// The difference of two. `None`: only one of them has bounds of its own.
     pub fn subtracted(&self, other: &Self) -> Option<Self> {
-        let mut tally = Tally::first(self);
+        let mut tally = HistogramAccumulator::first(self);
         tally.subtract(other).ok().map(|_| tally.sum())
     }
 
@@ -172,7 +172,7 @@ impl Histogram {
             + self.custom_bounds.len() * size_of::<f64>()
     }
 
-    /// With all counts and the sum multiplied; by less than zero it is no counter any more.
+    /// With all counts and the sum multiplied; by less than zero it isn't a counter any more.
     pub(crate) fn multiplied(&self, factor: f64) -> Self {
         let mut result = self.clone();
         result.scale(|value| value * factor);
@@ -222,7 +222,7 @@ impl Histogram {
     }
 }
 
-impl fmt::Display for Bucket {
+impl fmt::Display for FloatBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let open = if self.lower_inclusive { '[' } else { '(' };
         let close = if self.upper_inclusive { ']' } else { ')' };
@@ -232,7 +232,7 @@ impl fmt::Display for Bucket {
 }
 
 /// As Prometheus shows it: `{count:3, sum:5, (1,2]:3}`.
-impl fmt::Display for Histogram {
+impl fmt::Display for FloatHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{count:{}, sum:{}", format_general(self.count), format_general(self.sum))?;
         let zero = std::iter::once(self.zero_bucket());
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn bounds_are_those_that_exports_tell() {
-        let bound = |index| Histogram { schema: 2, ..Histogram::default() }.upper_bound(index);
+        let bound = |index| FloatHistogram { schema: 2, ..FloatHistogram::default() }.upper_bound(index);
         assert_eq!([bound(-6), bound(-1)], [0.353_553_390_593_273_73, 0.840_896_415_253_714_4]);
     }
 
@@ -259,11 +259,11 @@ mod tests {
         let check = |positive: &[i32], negative: &[i32], bounds: usize, expect: u64| {
             let side = |indexes: &[i32]| indexes.iter().map(|index| (*index, 1.0)).collect();
             let custom_bounds = std::iter::repeat_n(1.0, bounds).collect();
-            let histogram = Histogram {
+            let histogram = FloatHistogram {
                 positive: side(positive),
                 negative: side(negative),
                 custom_bounds,
-                ..Histogram::default()
+                ..FloatHistogram::default()
             };
             assert_eq!(histogram.weight(), expect, "{positive:?} {negative:?} {bounds}");
         };

@@ -1,6 +1,6 @@
 //! Quantiles, fractions and the variance of a histogram's observations.
 
-use super::{Bucket, Histogram};
+use super::{FloatBucket, FloatHistogram};
 use crate::eval::math::Sum;
 
 /// What NaN among the observations did to a quantile.
@@ -13,7 +13,7 @@ pub(crate) enum NanEffect {
     Skew,
 }
 
-impl Bucket {
+impl FloatBucket {
     /// Which part of it lies below a value in it.
     pub(super) fn fraction_below(&self, value: f64, is_linear: bool) -> f64 {
         if is_linear {
@@ -28,9 +28,9 @@ impl Bucket {
     }
 }
 
-impl Histogram {
+impl FloatHistogram {
     /// The zero bucket reaches to one side alone where there are no buckets on the other.
-    fn bound_zero(&self, bucket: &mut Bucket) {
+    fn bound_zero(&self, bucket: &mut FloatBucket) {
         let (above, below) = (!self.positive.is_empty(), !self.negative.is_empty());
         if above && !below {
             bucket.lower = 0.0;
@@ -54,7 +54,7 @@ impl Histogram {
         let buckets: Vec<_> = self.buckets().collect();
         let is_forward = self.sum.is_nan() || q < 0.5;
         let rank = if is_forward { q * self.count } else { (1.0 - q) * self.count };
-        let ordered: Box<dyn Iterator<Item = &Bucket>> =
+        let ordered: Box<dyn Iterator<Item = &FloatBucket>> =
             if is_forward { Box::new(buckets.iter()) } else { Box::new(buckets.iter().rev()) };
         let (mut count, mut bucket) = (0.0, None);
         for next in ordered {
@@ -65,7 +65,7 @@ impl Histogram {
                 break;
             }
         }
-        let mut bucket = bucket.unwrap_or(Bucket {
+        let mut bucket = bucket.unwrap_or(FloatBucket {
             lower: 0.0,
             upper: 0.0,
             lower_inclusive: false,
@@ -185,10 +185,10 @@ mod tests {
     }
 
     /// A histogram, its quantiles and its fractions, as Prometheus has them.
-    fn vector(lines: &[&str]) -> (Histogram, Vec<Vec<f64>>, Vec<Vec<f64>>) {
+    fn vector(lines: &[&str]) -> (FloatHistogram, Vec<Vec<f64>>, Vec<Vec<f64>>) {
         let head: Vec<_> = lines[0].split_whitespace().collect();
         let [zero_threshold, zero_count, count, sum] = [2, 3, 4, 5].map(|at| float(head[at]));
-        let histogram = Histogram {
+        let histogram = FloatHistogram {
             schema: head[1].parse().unwrap(),
             zero_threshold,
             zero_count,
@@ -197,7 +197,7 @@ mod tests {
             positive: buckets(lines[1]),
             negative: buckets(lines[2]),
             custom_bounds: floats(lines[3]).concat(),
-            ..Histogram::default()
+            ..FloatHistogram::default()
         };
         (histogram, floats(lines[4]), floats(lines[5]))
     }

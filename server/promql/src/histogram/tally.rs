@@ -1,6 +1,6 @@
 //! Sums and means of histograms, with what rounding takes from each count kept beside it.
 
-use super::{Histogram, ResetHint};
+use super::{FloatHistogram, ResetHint};
 use crate::eval::math::Sum;
 
 /// Two histograms of which one has bounds of its own: nothing can be computed of both.
@@ -24,7 +24,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    pub(crate) fn see(&mut self, histogram: &Histogram) {
+    pub(crate) fn see(&mut self, histogram: &FloatHistogram) {
         self.reset |= histogram.reset_hint == ResetHint::Reset;
         self.not_reset |= histogram.reset_hint == ResetHint::NotReset;
     }
@@ -44,8 +44,8 @@ type Buckets = Vec<(i32, Sum)>;
 
 /// A sum of histograms.
 #[derive(Debug, Clone)]
-pub(crate) struct Tally {
-    frame: Histogram,
+pub(crate) struct HistogramAccumulator {
+    frame: FloatHistogram,
     zero_count: Sum,
     count: Sum,
     sum: Sum,
@@ -64,34 +64,34 @@ fn sum_of(value: f64) -> Sum {
     Sum { value, lost: 0.0 }
 }
 
-impl Tally {
+impl HistogramAccumulator {
     /// Of one histogram.
-    pub(crate) fn first(histogram: &Histogram) -> Self {
+    pub(crate) fn first(histogram: &FloatHistogram) -> Self {
         Self {
             zero_count: sum_of(histogram.zero_count),
             count: sum_of(histogram.count),
             sum: sum_of(histogram.sum),
             positive: sums(&histogram.positive),
             negative: sums(&histogram.negative),
-            frame: Histogram { positive: Vec::new(), negative: Vec::new(), ..histogram.clone() },
+            frame: FloatHistogram { positive: Vec::new(), negative: Vec::new(), ..histogram.clone() },
             terms: 1.0,
             is_mean: false,
         }
     }
 
     /// One more.
-    pub(crate) fn add(&mut self, other: &Histogram) -> Result<Combined, Incompatible> {
+    pub(crate) fn add(&mut self, other: &FloatHistogram) -> Result<Combined, Incompatible> {
         self.terms += 1.0;
         self.combine(other, 1.0)
     }
 
     /// One less.
-    pub(crate) fn subtract(&mut self, other: &Histogram) -> Result<Combined, Incompatible> {
+    pub(crate) fn subtract(&mut self, other: &FloatHistogram) -> Result<Combined, Incompatible> {
         self.combine(other, -1.0)
     }
 
     /// One more for the mean, which doesn't overflow where the sum would.
-    pub(crate) fn add_to_mean(&mut self, other: &Histogram) -> Result<Combined, Incompatible> {
+    pub(crate) fn add_to_mean(&mut self, other: &FloatHistogram) -> Result<Combined, Incompatible> {
         if !self.is_mean {
             let mut sum = self.clone();
             let combined = sum.add(other)?;
@@ -149,9 +149,9 @@ impl Tally {
     }
 
     /// A part of each count, in the same buckets.
-    fn part(&self, part: fn(&Sum) -> f64) -> Histogram {
+    fn part(&self, part: fn(&Sum) -> f64) -> FloatHistogram {
         let parts = |buckets: &Buckets| buckets.iter().map(|(index, count)| (*index, part(count))).collect();
-        Histogram {
+        FloatHistogram {
             zero_count: part(&self.zero_count),
             count: part(&self.count),
             sum: part(&self.sum),
@@ -174,12 +174,12 @@ impl Tally {
     }
 
     /// The sum.
-    pub(crate) fn sum(self) -> Histogram {
+    pub(crate) fn sum(self) -> FloatHistogram {
         let plain = |buckets: &Buckets| {
             let counts = buckets.iter().map(|(index, count)| (*index, count.total()));
             counts.filter(|(_, count)| *count != 0.0).collect()
         };
-        Histogram {
+        FloatHistogram {
             zero_count: self.zero_count.total(),
             count: self.count.total(),
             sum: self.sum.total(),
@@ -190,7 +190,7 @@ impl Tally {
     }
 
     /// The mean.
-    pub(crate) fn mean(mut self) -> Histogram {
+    pub(crate) fn mean(mut self) -> FloatHistogram {
         if !self.is_mean {
             let terms = self.terms;
             self.change(|value| value / terms);
@@ -198,7 +198,7 @@ impl Tally {
         self.sum()
     }
 
-    fn combine(&mut self, other: &Histogram, sign: f64) -> Result<Combined, Incompatible> {
+    fn combine(&mut self, other: &FloatHistogram, sign: f64) -> Result<Combined, Incompatible> {
         if self.frame.has_custom_buckets() != other.has_custom_buckets() {
             return Err(Incompatible);
         }
@@ -230,7 +230,7 @@ impl Tally {
         Ok(combined)
     }
 
-    fn take_hint(&mut self, other: &Histogram) -> bool {
+    fn take_hint(&mut self, other: &FloatHistogram) -> bool {
         let (ours, theirs) = (self.frame.reset_hint, other.reset_hint);
         let (hint, collides) = match (ours, theirs) {
             (ours, theirs) if ours == theirs => (ours, false),
@@ -242,7 +242,7 @@ impl Tally {
         collides
     }
 
-    fn combine_custom(&mut self, other: &Histogram, sign: f64) -> bool {
+    fn combine_custom(&mut self, other: &FloatHistogram, sign: f64) -> bool {
         if self.frame.custom_bounds == other.custom_bounds {
             self.positive = merged(&self.positive, &sums(&other.positive), sign);
             return false;
@@ -256,7 +256,7 @@ impl Tally {
     }
 
     /// Makes the zero buckets equally wide; the other's count in that width.
-    fn reconcile_zero(&mut self, other: &Histogram) -> f64 {
+    fn reconcile_zero(&mut self, other: &FloatHistogram) -> f64 {
         let (mut count, mut threshold) = (other.zero_count, other.zero_threshold);
         // Nothing makes that equal to another.
         if threshold.is_nan() || self.frame.zero_threshold.is_nan() {
@@ -274,7 +274,7 @@ impl Tally {
     }
 
     fn widen_zero(&mut self, threshold: f64) {
-        let plain = Histogram {
+        let plain = FloatHistogram {
             positive: self.positive.iter().map(|(index, count)| (*index, count.total())).collect(),
             negative: self.negative.iter().map(|(index, count)| (*index, count.total())).collect(),
             zero_count: self.zero_count.total(),
@@ -361,7 +361,7 @@ fn rebound(buckets: &Buckets, bounds: &[f64], common: &[f64]) -> Buckets {
 }
 
 /// Plain counts between other bounds.
-pub(super) fn rebound_counts(histogram: &Histogram, common: &[f64]) -> Vec<(i32, f64)> {
+pub(super) fn rebound_counts(histogram: &FloatHistogram, common: &[f64]) -> Vec<(i32, f64)> {
     let buckets = rebound(&sums(&histogram.positive), &histogram.custom_bounds, common);
     buckets.into_iter().map(|(index, count)| (index, count.total())).collect()
 }

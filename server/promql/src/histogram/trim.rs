@@ -1,6 +1,6 @@
 //! Histograms without their observations above or below a value: `</` and `>/`.
 
-use super::{Bucket, Histogram};
+use super::{FloatBucket, FloatHistogram};
 
 /// Which observations stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,13 +9,13 @@ pub(crate) enum Keep {
     Above,
 }
 
-impl Histogram {
+impl FloatHistogram {
     /// With the observations on one side of a value. The sum is that of the buckets' middles where anything went.
     pub(crate) fn trimmed(&self, value: f64, keep: Keep) -> Self {
         let mut result = self.clone();
         let is_custom = self.has_custom_buckets();
         let (mut count, mut sum, mut is_trimmed) = (0.0, 0.0, false);
-        let mut trim = |bucket: Bucket, slot: &mut f64, is_positive: bool| {
+        let mut trim = |bucket: FloatBucket, slot: &mut f64, is_positive: bool| {
             let (kept, middle) = trimmed_bucket(bucket, value, keep, is_positive, is_custom);
             is_trimmed |= kept != *slot;
             *slot = kept;
@@ -27,7 +27,7 @@ impl Histogram {
         }
         for (index, slot) in result.negative.iter_mut().filter(|(_, count)| *count != 0.0) {
             let above = self.bucket(*index, *slot);
-            trim(Bucket { lower: -above.upper, upper: -above.lower, ..above }, slot, false);
+            trim(FloatBucket { lower: -above.upper, upper: -above.lower, ..above }, slot, false);
         }
         if self.zero_count > 0.0 {
             let (kept, middle) = self.trimmed_zero(value, keep);
@@ -62,7 +62,13 @@ impl Histogram {
 }
 
 /// What stays of a bucket, and the middle of what stays.
-fn trimmed_bucket(bucket: Bucket, value: f64, keep: Keep, is_positive: bool, is_custom: bool) -> (f64, f64) {
+fn trimmed_bucket(
+    bucket: FloatBucket,
+    value: f64,
+    keep: Keep,
+    is_positive: bool,
+    is_custom: bool,
+) -> (f64, f64) {
     let all = (bucket.count, middle(bucket.lower, bucket.upper, is_positive, is_custom));
     match keep {
         Keep::Below if bucket.upper <= value => return all,
@@ -82,7 +88,7 @@ fn trimmed_bucket(bucket: Bucket, value: f64, keep: Keep, is_positive: bool, is_
 }
 
 /// A bucket without an end, in which the value lies: where its observations are isn't known.
-fn trimmed_endless(bucket: Bucket, value: f64, keep: Keep) -> (f64, f64) {
+fn trimmed_endless(bucket: FloatBucket, value: f64, keep: Keep) -> (f64, f64) {
     let finite = |bound: f64| if bound.is_infinite() { 0.0 } else { bound };
     let has_upper = bucket.upper.is_finite();
     match (keep, bucket.lower == f64::NEG_INFINITY) {

@@ -1,10 +1,10 @@
 //! Aggregations and lists of label names.
 
-use super::{Fault, Parsed, Parser, Tree};
+use super::{Parsed, Parser, SpanError, Tree};
 use crate::ast::{Aggregate, Aggregator, Expr, Grouping};
 use crate::number::quote;
-use crate::span::Span;
-use crate::token::{Keyword, Kind, Mark, Operator};
+use crate::span::TextSpan;
+use crate::token::{Keyword, Mark, Operator, TokenKind};
 
 impl Parser<'_> {
     pub(super) fn aggregate(&mut self, aggregator: Aggregator) -> Parsed<Tree> {
@@ -16,7 +16,7 @@ impl Parser<'_> {
         if grouping.is_none() {
             grouping = self.grouping()?;
         }
-        let span = Span { start, end: self.end() };
+        let span = TextSpan { start, end: self.end() };
         let (parameter, expr) = self.aggregated(aggregator, arguments, span)?;
         let grouping = grouping.unwrap_or_default();
         let aggregate = Aggregate { aggregator, expr, parameter, grouping, span };
@@ -27,19 +27,19 @@ impl Parser<'_> {
         &self,
         aggregator: Aggregator,
         arguments: Vec<Expr>,
-        span: Span,
+        span: TextSpan,
     ) -> Parsed<(Option<Expr>, Expr)> {
         let count = arguments.len();
         let wanted = if aggregator.takes_parameter() { 2 } else { 1 };
         if count == 0 {
-            return Err(Fault::new(span, "no arguments for aggregate expression provided"));
+            return Err(SpanError::new(span, "no arguments for aggregate expression provided"));
         }
         if aggregator.is_experimental() && !self.options.experimental_functions {
             let words = format!(
                 "{}() is experimental and must be enabled with --enable-feature=promql-experimental-functions",
                 aggregator.as_str()
             );
-            return Err(Fault::new(span, words));
+            return Err(SpanError::new(span, words));
         }
         let mut arguments = arguments.into_iter();
         match (count == wanted, wanted, arguments.next(), arguments.next()) {
@@ -49,15 +49,15 @@ impl Parser<'_> {
                 let words = format!(
                     "wrong number of arguments for aggregate expression provided, expected {wanted}, got {count}"
                 );
-                Err(Fault::new(span, words))
+                Err(SpanError::new(span, words))
             }
         }
     }
 
     fn grouping(&mut self) -> Parsed<Option<Grouping>> {
         let without = match self.peek().kind {
-            Kind::Keyword(Keyword::By) => false,
-            Kind::Keyword(Keyword::Without) => true,
+            TokenKind::Keyword(Keyword::By) => false,
+            TokenKind::Keyword(Keyword::Without) => true,
             _other => return Ok(None),
         };
         self.next();
@@ -76,7 +76,7 @@ impl Parser<'_> {
                 return Ok(names);
             }
             names.push(self.label_name(CONTEXT)?);
-            if self.take(Mark::Comma).is_none() && self.peek().kind != Kind::Mark(Mark::RightParen) {
+            if self.take(Mark::Comma).is_none() && self.peek().kind != TokenKind::Mark(Mark::RightParen) {
                 return Err(self.unexpected_in(CONTEXT, "\",\" or \")\""));
             }
         }
@@ -85,20 +85,23 @@ impl Parser<'_> {
     fn label_name(&mut self, context: &str) -> Parsed<Box<str>> {
         let token = self.peek();
         let name = match token.kind {
-            Kind::Text => self.unquoted(token)?,
-            Kind::Identifier
-            | Kind::MetricIdentifier
-            | Kind::Aggregator(_)
-            | Kind::Keyword(_)
-            | Kind::Preprocessor
-            | Kind::Operator(Operator::And | Operator::Or | Operator::Unless | Operator::Atan2) => {
+            TokenKind::Text => self.unquoted(token)?,
+            TokenKind::Identifier
+            | TokenKind::MetricIdentifier
+            | TokenKind::Aggregator(_)
+            | TokenKind::Keyword(_)
+            | TokenKind::Preprocessor
+            | TokenKind::Operator(Operator::And | Operator::Or | Operator::Unless | Operator::Atan2) => {
                 self.word(token).to_owned()
             }
             _other => return Err(self.unexpected_in(context, "label")),
         };
         self.next();
         if name.is_empty() {
-            return Err(Fault::new(token.span, format!("invalid label name for grouping: {}", quote(&name))));
+            return Err(SpanError::new(
+                token.span,
+                format!("invalid label name for grouping: {}", quote(&name)),
+            ));
         }
         Ok(name.into())
     }

@@ -1,8 +1,8 @@
-//! Binary operators with what stands between them and their right side: `bool`, `on`, `group_left`, `fill`.
+//! Binary operators with what is between them and their right side: `bool`, `on`, `group_left`, `fill`.
 
-use super::{Fault, Parsed, Parser, Tree};
+use super::{Parsed, Parser, SpanError, Tree};
 use crate::ast::{Binary, Card, Expr, Matching, Type};
-use crate::token::{Keyword, Kind, Mark, Operator};
+use crate::token::{Keyword, Mark, Operator, TokenKind};
 
 /// What an operator's modifiers say.
 struct Modifiers {
@@ -27,7 +27,7 @@ impl Parser<'_> {
         let Modifiers { returns_bool, mut matching } = modifiers;
         if !self.options.fill_modifiers && (matching.fill_left.is_some() || matching.fill_right.is_some()) {
             let words = "binop fill modifiers are experimental and not enabled";
-            return Err(Fault::new(left.expr.span(), words));
+            return Err(SpanError::new(left.expr.span(), words));
         }
         if operator.is_set() && matching.card == Card::OneToOne {
             matching.card = Card::ManyToMany;
@@ -64,7 +64,7 @@ impl Parser<'_> {
             return Ok(());
         }
         // A parenthesis here holds names, never the operator's right side.
-        if self.peek().kind == Kind::Mark(Mark::LeftParen) {
+        if self.peek().kind == TokenKind::Mark(Mark::LeftParen) {
             matching.include = self.label_names()?;
         }
         Ok(())
@@ -91,17 +91,19 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         let sign = match self.peek().kind {
-            Kind::Operator(Operator::Sub) => {
+            TokenKind::Operator(Operator::Sub) => {
                 self.next();
                 -1.0
             }
-            Kind::Operator(Operator::Add) => {
+            TokenKind::Operator(Operator::Add) => {
                 self.next();
                 1.0
             }
             _other => 1.0,
         };
-        let (Kind::Number | Kind::Duration) = self.peek().kind else { return Err(self.unexpected()) };
+        let (TokenKind::Number | TokenKind::Duration) = self.peek().kind else {
+            return Err(self.unexpected());
+        };
         let value = sign * self.number_literal()?.value;
         match self.take(Mark::RightParen) {
             Some(_) => Ok(value),
@@ -110,7 +112,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn take_keyword(&mut self, keyword: Keyword) -> bool {
-        let is_there = self.peek().kind == Kind::Keyword(keyword);
+        let is_there = self.peek().kind == TokenKind::Keyword(keyword);
         if is_there {
             self.next();
         }

@@ -1,10 +1,12 @@
 //! Types: what each operator and function takes. Reports the first fault, in Prometheus' order and words.
 
-use super::{Fault, Parsed};
-use crate::ast::{Aggregate, Aggregator, Binary, Call, Card, Expr, Selector, Subquery, Type, Unary};
+use super::{Parsed, SpanError};
+use crate::ast::{
+    Aggregate, Aggregator, Binary, Card, Expr, FunctionCall, Subquery, Type, Unary, VectorSelector,
+};
 use crate::functions::{Function, Variadic};
 use crate::number::quote;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 const METRIC_NAME: &str = "__name__";
 
@@ -36,14 +38,14 @@ impl Checker<'_> {
         }
     }
 
-    fn subquery(&self, subquery: &Subquery, span: Span) -> Parsed<()> {
+    fn subquery(&self, subquery: &Subquery, span: TextSpan) -> Parsed<()> {
         self.expr(&subquery.expr)?;
         match subquery.expr.kind() {
             Type::Vector => Ok(()),
             other => {
                 let words =
                     format!("subquery is only allowed on instant vector, got {} instead", other.name());
-                Err(Fault::new(span, words))
+                Err(SpanError::new(span, words))
             }
         }
     }
@@ -65,7 +67,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let words = format!("expected type {} in {context}, got {}", wanted.documented(), found.documented());
-        Err(Fault::new(expr.span(), words))
+        Err(SpanError::new(expr.span(), words))
     }
 
     /// An operator whose left side is checked already.
@@ -74,7 +76,7 @@ impl Checker<'_> {
         let span = binary.span();
         let operator = binary.operator;
         let (left, right) = (binary.left.kind(), binary.right.kind());
-        let fault = |span, words: String| Err(Fault::new(span, words));
+        let fault = |span, words: String| Err(SpanError::new(span, words));
         if binary.returns_bool && !operator.is_comparison() {
             return fault(
                 self.operator_span(binary),
@@ -127,18 +129,18 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Where the operator and its modifiers stand.
-    fn operator_span(&self, binary: &Binary) -> Span {
+    /// Where the operator and its modifiers are.
+    fn operator_span(&self, binary: &Binary) -> TextSpan {
         let from = binary.left.span().end as usize;
         let rest = &self.text[from.min(self.text.len())..];
         let start = from + rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
-        Span { start: start as u32, end: binary.right.span().start }
+        TextSpan { start: start as u32, end: binary.right.span().start }
     }
 
-    fn call(&self, call: &Call) -> Parsed<()> {
+    fn call(&self, call: &FunctionCall) -> Parsed<()> {
         let signature = call.signature;
         let (name, given, listed) = (quote(signature.name), call.arguments.len(), signature.arguments.len());
-        let fault = |span, words: String| Err(Fault::new(span, words));
+        let fault = |span, words: String| Err(SpanError::new(span, words));
         match signature.variadic {
             Variadic::No if given != listed => {
                 return fault(
@@ -185,7 +187,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn unary(&self, unary: &Unary, span: Span) -> Parsed<()> {
+    fn unary(&self, unary: &Unary, span: TextSpan) -> Parsed<()> {
         self.expr(&unary.expr)?;
         match unary.expr.kind() {
             Type::Scalar | Type::Vector => Ok(()),
@@ -194,28 +196,28 @@ impl Checker<'_> {
                 let words = format!(
                     "unary expression only allowed on expressions of type scalar or instant vector, got {found}"
                 );
-                Err(Fault::new(span, words))
+                Err(SpanError::new(span, words))
             }
         }
     }
 }
 
-fn check_info_labels(labels: &Expr, call: &Call) -> Parsed<()> {
+fn check_info_labels(labels: &Expr, call: &FunctionCall) -> Parsed<()> {
     if labels.kind() != Type::Vector {
         let found = labels.kind().documented();
         let words = format!("expected type instant vector in call to function \"info\", got {found}");
-        return Err(Fault::new(call.span, words));
+        return Err(SpanError::new(call.span, words));
     }
     match labels {
         Expr::Vector(selector) if selector.name.is_empty() => Ok(()),
         Expr::Vector(_) => {
-            Err(Fault::new(labels.span(), "expected label selectors only, got vector selector instead"))
+            Err(SpanError::new(labels.span(), "expected label selectors only, got vector selector instead"))
         }
-        _other => Err(Fault::new(labels.span(), "expected label selectors only")),
+        _other => Err(SpanError::new(labels.span(), "expected label selectors only")),
     }
 }
 
-fn check_selector(selector: &Selector, wants_non_empty: bool) -> Parsed<()> {
+fn check_selector(selector: &VectorSelector, wants_non_empty: bool) -> Parsed<()> {
     if !selector.name.is_empty() {
         let within = &selector.matchers[..selector.matchers.len() - 1];
         return match within.iter().find(|matcher| &*matcher.name == METRIC_NAME) {
@@ -223,13 +225,16 @@ fn check_selector(selector: &Selector, wants_non_empty: bool) -> Parsed<()> {
             Some(twice) => {
                 let (name, value) = (quote(&selector.name), quote(&twice.value));
                 let words = format!("metric name must not be set twice: {name} or {value}");
-                Err(Fault::new(selector.span, words))
+                Err(SpanError::new(selector.span, words))
             }
         };
     }
     // Not by mistake all series.
     if wants_non_empty && selector.matchers.iter().all(silverback_model::Matcher::matches_empty) {
-        return Err(Fault::new(selector.span, "vector selector must contain at least one non-empty matcher"));
+        return Err(SpanError::new(
+            selector.span,
+            "vector selector must contain at least one non-empty matcher",
+        ));
     }
     Ok(())
 }

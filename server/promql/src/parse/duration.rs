@@ -1,9 +1,9 @@
-//! Durations within brackets and behind `offset`: literals, and arithmetic where that is allowed.
+//! Durations within brackets and after `offset`: literals, and arithmetic where that is allowed.
 
-use super::{Fault, Parsed, Parser};
-use crate::ast::{Duration, Length, Number};
-use crate::span::Span;
-use crate::token::{Kind, Mark, Operator};
+use super::{Parsed, Parser, SpanError};
+use crate::ast::{Duration, Length, NumberLiteral};
+use crate::span::TextSpan;
+use crate::token::{Mark, Operator, TokenKind};
 
 /// What Go's nanoseconds hold, in seconds.
 const SECONDS_MAX: f64 = (i64::MAX as f64) / 1e9;
@@ -18,7 +18,7 @@ impl Parser<'_> {
         if let Duration::Number(number) = &duration
             && (number.value * 1000.0).round() <= 0.0
         {
-            return Err(Fault::new(number.span, "duration must be greater than 0"));
+            return Err(SpanError::new(number.span, "duration must be greater than 0"));
         }
         Ok(length(duration))
     }
@@ -30,8 +30,8 @@ impl Parser<'_> {
         }
         let sign = self.peek();
         let negative = match sign.kind {
-            Kind::Operator(Operator::Sub) => true,
-            Kind::Operator(Operator::Add) => false,
+            TokenKind::Operator(Operator::Sub) => true,
+            TokenKind::Operator(Operator::Add) => false,
             _other => return Ok(length(self.duration_operand()?)),
         };
         self.next();
@@ -41,11 +41,11 @@ impl Parser<'_> {
 
     fn begins_duration(&self) -> bool {
         match self.peek().kind {
-            Kind::Number
-            | Kind::Duration
-            | Kind::Operator(Operator::Add | Operator::Sub)
-            | Kind::Mark(Mark::LeftParen) => true,
-            Kind::Preprocessor => {
+            TokenKind::Number
+            | TokenKind::Duration
+            | TokenKind::Operator(Operator::Add | Operator::Sub)
+            | TokenKind::Mark(Mark::LeftParen) => true,
+            TokenKind::Preprocessor => {
                 let word = self.word(self.peek()).to_ascii_lowercase();
                 matches!(word.as_str(), "step" | "range" | "min_of" | "max_of")
             }
@@ -56,7 +56,7 @@ impl Parser<'_> {
     fn duration(&mut self, precedence_min: u8) -> Parsed<Duration> {
         self.deeper(|parser| {
             let mut left = parser.duration_unary()?;
-            while let Kind::Operator(operator) = parser.peek().kind {
+            while let TokenKind::Operator(operator) = parser.peek().kind {
                 let precedence = operator.precedence();
                 let is_arithmetic = matches!(
                     operator,
@@ -83,20 +83,20 @@ impl Parser<'_> {
         self.experiment(left.span())?;
         self.nodes += 1;
         if self.nodes > super::NODES_MAX {
-            return Err(Fault::new(
+            return Err(SpanError::new(
                 left.span(),
                 format!("the expression has more than {} parts", super::NODES_MAX),
             ));
         }
         if matches!(&right, Duration::Number(number) if number.value == 0.0) {
             match operator {
-                Operator::Div => return Err(Fault::new(token.span, "division by zero")),
-                Operator::Mod => return Err(Fault::new(token.span, "modulo by zero")),
+                Operator::Div => return Err(SpanError::new(token.span, "division by zero")),
+                Operator::Mod => return Err(SpanError::new(token.span, "modulo by zero")),
                 _other => {}
             }
         }
         if depth(&left, &right) > super::DEPTH_MAX {
-            return Err(Fault::new(left.span(), super::too_deep()));
+            return Err(SpanError::new(left.span(), super::too_deep()));
         }
         Ok(Duration::Binary { operator, left: Box::new(left), right: Box::new(right) })
     }
@@ -104,8 +104,8 @@ impl Parser<'_> {
     fn duration_unary(&mut self) -> Parsed<Duration> {
         let sign = self.peek();
         let negative = match sign.kind {
-            Kind::Operator(Operator::Sub) => true,
-            Kind::Operator(Operator::Add) => false,
+            TokenKind::Operator(Operator::Sub) => true,
+            TokenKind::Operator(Operator::Add) => false,
             _other => return self.duration_operand(),
         };
         self.next();
@@ -113,7 +113,7 @@ impl Parser<'_> {
         self.signed(negative, operand, sign.span)
     }
 
-    fn signed(&self, negative: bool, operand: Duration, sign: Span) -> Parsed<Duration> {
+    fn signed(&self, negative: bool, operand: Duration, sign: TextSpan) -> Parsed<Duration> {
         match operand {
             Duration::Number(mut number) => {
                 number.value = if negative { -number.value } else { number.value };
@@ -130,21 +130,21 @@ impl Parser<'_> {
     fn duration_operand(&mut self) -> Parsed<Duration> {
         let token = self.peek();
         match token.kind {
-            Kind::Number | Kind::Duration => {
+            TokenKind::Number | TokenKind::Duration => {
                 let number = self.number_literal()?;
                 if number.value.is_nan() || number.value.abs() > SECONDS_MAX {
-                    return Err(Fault::new(number.span, "duration out of range"));
+                    return Err(SpanError::new(number.span, "duration out of range"));
                 }
                 Ok(Duration::Number(number))
             }
-            Kind::Mark(Mark::LeftParen) => {
+            TokenKind::Mark(Mark::LeftParen) => {
                 self.next();
                 let inner = self.duration(0)?;
                 let Some(close) = self.take(Mark::RightParen) else { return Err(self.unexpected()) };
                 self.experiment(inner.span())?;
                 Ok(Duration::Paren { inner: Box::new(inner), span: token.span.to(close.span) })
             }
-            Kind::Preprocessor => self.duration_word(),
+            TokenKind::Preprocessor => self.duration_word(),
             _other => Err(self.unexpected()),
         }
     }
@@ -175,19 +175,19 @@ impl Parser<'_> {
                 let (left, right) = (Box::new(left), Box::new(right));
                 Ok(Duration::Choice { takes_max: word == "max_of", left, right, span })
             }
-            (_other, None) => Err(Fault::new(span, "unexpected function in duration expression")),
+            (_other, None) => Err(SpanError::new(span, "unexpected function in duration expression")),
         }
     }
 
-    fn experiment(&self, span: Span) -> Parsed<()> {
+    fn experiment(&self, span: TextSpan) -> Parsed<()> {
         match self.options.duration_expressions {
             true => Ok(()),
-            false => Err(Fault::new(span, "experimental duration expression is not enabled")),
+            false => Err(SpanError::new(span, "experimental duration expression is not enabled")),
         }
     }
 }
 
-/// How many nodes lie in each other below a new one.
+/// How deep nodes are nested below a new one.
 fn depth(left: &Duration, right: &Duration) -> usize {
     let mut deepest = 0;
     let mut pending = vec![(left, 1), (right, 1)];
@@ -212,7 +212,7 @@ fn depth(left: &Duration, right: &Duration) -> usize {
 
 fn length(duration: Duration) -> Length {
     match duration {
-        Duration::Number(Number { value, .. }) => Length::Ms((value * 1000.0).round() as i64),
+        Duration::Number(NumberLiteral { value, .. }) => Length::Ms((value * 1000.0).round() as i64),
         other => Length::Computed(Box::new(other)),
     }
 }

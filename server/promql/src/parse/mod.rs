@@ -10,18 +10,18 @@ mod check;
 mod duration;
 mod selector;
 
-use crate::ast::{Call, Expr, Number, Paren, Text, Unary};
+use crate::ast::{Expr, FunctionCall, NumberLiteral, Paren, StringLiteral, Unary};
 use crate::functions::Function;
 use crate::lex::tokens;
 use crate::number::{parse_duration_ms, parse_number, quote};
-use crate::span::{Span, line_and_column};
-use crate::token::{Keyword, Kind, Mark, Operator, Token, describe};
+use crate::span::{TextSpan, line_and_column};
+use crate::token::{Keyword, Mark, Operator, Token, TokenKind, describe};
 
 /// A longer text is refused.
 pub const TEXT_BYTES_MAX: usize = 1 << 18;
 /// An expression of more nodes is refused.
 pub const NODES_MAX: usize = 1 << 14;
-/// Nodes that lie in each other, at most so many.
+/// Nested nodes, at most so many.
 pub const DEPTH_MAX: usize = 200;
 
 /// What is allowed beyond the language that is stable.
@@ -52,12 +52,12 @@ impl ParseOptions {
     }
 }
 
-/// Why a text is no expression. Shown as Prometheus shows it: `1:5: parse error: unexpected end of input`.
+/// Why a text isn't an expression. Shown as Prometheus shows it: `1:5: parse error: unexpected end of input`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: parse error: {words}")]
 pub struct ParseError {
     /// The place in the text.
-    pub span: Span,
+    pub span: TextSpan,
     /// Line and column, or that there is none.
     pub place: String,
     /// In words.
@@ -66,13 +66,13 @@ pub struct ParseError {
 
 /// What is wrong, before it is known in which text.
 #[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) span: Span,
+pub(crate) struct SpanError {
+    pub(crate) span: TextSpan,
     pub(crate) words: String,
 }
 
-impl Fault {
-    pub(crate) fn new(span: Span, words: impl Into<String>) -> Self {
+impl SpanError {
+    pub(crate) fn new(span: TextSpan, words: impl Into<String>) -> Self {
         Self { span, words: words.into() }
     }
 
@@ -89,7 +89,7 @@ impl Fault {
 pub(crate) fn parse(text: &str, options: ParseOptions) -> Result<Expr, ParseError> {
     if text.len() > TEXT_BYTES_MAX {
         let words = format!("the expression is longer than {TEXT_BYTES_MAX} bytes");
-        return Err(Fault::new(Span::default(), words).in_text("x"));
+        return Err(SpanError::new(TextSpan::default(), words).in_text("x"));
     }
     let (tokens, lexer_error) = tokens(text);
     let regex_bytes_left = if options.regex_bytes_max == 0 { 4 << 20 } else { options.regex_bytes_max };
@@ -115,29 +115,29 @@ struct Parser<'a> {
     at: usize,
     options: ParseOptions,
     nodes: usize,
-    /// Calls of the parser that lie in each other.
+    /// Nested calls of the parser.
     depth: usize,
     /// Aggregations around what is read: an error in them is reported as theirs.
     aggregations: usize,
     regex_bytes_left: usize,
 }
 
-/// An expression and how many nodes lie in each other in it.
+/// An expression and how deep its nodes are nested.
 struct Tree {
     expr: Expr,
     height: usize,
 }
 
-type Parsed<T> = Result<T, Fault>;
+type Parsed<T> = Result<T, SpanError>;
 
 impl Parser<'_> {
     fn whole(&mut self) -> Parsed<Expr> {
-        if self.peek().kind == Kind::End {
-            return Err(Fault::new(Span::default(), "no expression found in input"));
+        if self.peek().kind == TokenKind::End {
+            return Err(SpanError::new(TextSpan::default(), "no expression found in input"));
         }
         let tree = self.expression(0)?;
         match self.peek().kind {
-            Kind::End => Ok(tree.expr),
+            TokenKind::End => Ok(tree.expr),
             _other => Err(self.unexpected()),
         }
     }
@@ -158,28 +158,28 @@ impl Parser<'_> {
     }
 
     fn take(&mut self, mark: Mark) -> Option<Token> {
-        (self.peek().kind == Kind::Mark(mark)).then(|| self.next())
+        (self.peek().kind == TokenKind::Mark(mark)).then(|| self.next())
     }
 
     fn word(&self, token: Token) -> &str {
         &self.text[token.span.start as usize..token.span.end as usize]
     }
 
-    /// The place behind what was read last.
+    /// The place after what was read last.
     fn end(&self) -> u32 {
         self.at.checked_sub(1).map_or(0, |last| self.tokens[last].span.end)
     }
 
-    fn unexpected(&self) -> Fault {
+    fn unexpected(&self) -> SpanError {
         let context = if self.aggregations > 0 { "aggregation" } else { "" };
         self.unexpected_in(context, "")
     }
 
-    /// That a token can't stand here; or the lexer's error, where it got no further.
-    fn unexpected_in(&self, context: &str, expected: &str) -> Fault {
+    /// That a token can't be here; or the lexer's error, where it got no further.
+    fn unexpected_in(&self, context: &str, expected: &str) -> SpanError {
         let token = self.peek();
-        if let (Kind::Error, Some(words)) = (token.kind, &self.lexer_error) {
-            return Fault::new(token.span, words.clone());
+        if let (TokenKind::Error, Some(words)) = (token.kind, &self.lexer_error) {
+            return SpanError::new(token.span, words.clone());
         }
         let mut words = format!("unexpected {}", describe(token, self.text));
         if !context.is_empty() {
@@ -188,24 +188,24 @@ impl Parser<'_> {
         if !expected.is_empty() {
             words += &format!(", expected {expected}");
         }
-        Fault::new(token.span, words)
+        SpanError::new(token.span, words)
     }
 
     fn node(&mut self, expr: Expr, height: usize) -> Parsed<Tree> {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             let words = format!("the expression has more than {NODES_MAX} parts");
-            return Err(Fault::new(expr.span(), words));
+            return Err(SpanError::new(expr.span(), words));
         }
         if height > DEPTH_MAX {
-            return Err(Fault::new(expr.span(), too_deep()));
+            return Err(SpanError::new(expr.span(), too_deep()));
         }
         Ok(Tree { expr, height })
     }
 
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_MAX {
-            return Err(Fault::new(self.peek().span, too_deep()));
+            return Err(SpanError::new(self.peek().span, too_deep()));
         }
         self.depth += 1;
         let parsed = parse(self);
@@ -217,7 +217,7 @@ impl Parser<'_> {
     fn expression(&mut self, precedence_min: u8) -> Parsed<Tree> {
         self.deeper(|parser| {
             let mut left = parser.unary()?;
-            while let Kind::Operator(operator) = parser.peek().kind {
+            while let TokenKind::Operator(operator) = parser.peek().kind {
                 let precedence = operator.precedence();
                 if precedence < precedence_min {
                     break;
@@ -231,8 +231,8 @@ impl Parser<'_> {
     fn unary(&mut self) -> Parsed<Tree> {
         let token = self.peek();
         let negative = match token.kind {
-            Kind::Operator(Operator::Add) => false,
-            Kind::Operator(Operator::Sub) => true,
+            TokenKind::Operator(Operator::Add) => false,
+            TokenKind::Operator(Operator::Sub) => true,
             _other => return self.postfix(),
         };
         self.next();
@@ -249,26 +249,26 @@ impl Parser<'_> {
     fn primary(&mut self) -> Parsed<Tree> {
         let token = self.peek();
         let next = self.peek_behind().kind;
-        let is_called = next == Kind::Mark(Mark::LeftParen);
+        let is_called = next == TokenKind::Mark(Mark::LeftParen);
         match token.kind {
-            Kind::Number | Kind::Duration => {
+            TokenKind::Number | TokenKind::Duration => {
                 let number = self.number_literal()?;
                 self.node(Expr::Number(number), 1)
             }
-            Kind::Text => {
+            TokenKind::Text => {
                 self.next();
                 let value = self.unquoted(token)?;
-                self.node(Expr::Text(Text { value, span: token.span }), 1)
+                self.node(Expr::Text(StringLiteral { value, span: token.span }), 1)
             }
-            Kind::Mark(Mark::LeftParen) => self.paren(),
-            Kind::Mark(Mark::LeftBrace) => self.selector(None),
-            Kind::Aggregator(aggregator) if !is_name_before(next) => self.aggregate(aggregator),
-            Kind::Identifier | Kind::Preprocessor if is_called => self.call(),
-            Kind::Identifier
-            | Kind::MetricIdentifier
-            | Kind::Preprocessor
-            | Kind::Aggregator(_)
-            | Kind::Keyword(
+            TokenKind::Mark(Mark::LeftParen) => self.paren(),
+            TokenKind::Mark(Mark::LeftBrace) => self.selector(None),
+            TokenKind::Aggregator(aggregator) if !is_name_before(next) => self.aggregate(aggregator),
+            TokenKind::Identifier | TokenKind::Preprocessor if is_called => self.call(),
+            TokenKind::Identifier
+            | TokenKind::MetricIdentifier
+            | TokenKind::Preprocessor
+            | TokenKind::Aggregator(_)
+            | TokenKind::Keyword(
                 Keyword::By
                 | Keyword::Without
                 | Keyword::Offset
@@ -278,14 +278,16 @@ impl Parser<'_> {
                 | Keyword::FillLeft
                 | Keyword::FillRight,
             ) => self.selector(Some(token)),
-            Kind::Operator(Operator::And | Operator::Or | Operator::Unless) => self.selector(Some(token)),
-            Kind::Operator(_)
-            | Kind::Mark(_)
-            | Kind::Keyword(
+            TokenKind::Operator(Operator::And | Operator::Or | Operator::Unless) => {
+                self.selector(Some(token))
+            }
+            TokenKind::Operator(_)
+            | TokenKind::Mark(_)
+            | TokenKind::Keyword(
                 Keyword::On | Keyword::Ignoring | Keyword::GroupLeft | Keyword::GroupRight | Keyword::Bool,
             )
-            | Kind::End
-            | Kind::Error => Err(self.unexpected()),
+            | TokenKind::End
+            | TokenKind::Error => Err(self.unexpected()),
         }
     }
 
@@ -297,30 +299,31 @@ impl Parser<'_> {
         self.node(Expr::Paren(Box::new(paren)), inner.height + 1)
     }
 
-    fn number_literal(&mut self) -> Parsed<Number> {
+    fn number_literal(&mut self) -> Parsed<NumberLiteral> {
         let token = self.next();
         let word = self.word(token);
-        if token.kind == Kind::Duration {
-            let ms = parse_duration_ms(word).map_err(|words| Fault::new(token.span, words))?;
-            return Ok(Number { value: ms as f64 / 1000.0, is_duration: true, span: token.span });
+        if token.kind == TokenKind::Duration {
+            let ms = parse_duration_ms(word).map_err(|words| SpanError::new(token.span, words))?;
+            return Ok(NumberLiteral { value: ms as f64 / 1000.0, is_duration: true, span: token.span });
         }
         let value = parse_number(word).ok_or_else(|| {
             let words =
                 format!("error parsing number: strconv.ParseFloat: parsing {}: invalid syntax", quote(word));
-            Fault::new(token.span, words)
+            SpanError::new(token.span, words)
         })?;
-        Ok(Number { value, is_duration: false, span: token.span })
+        Ok(NumberLiteral { value, is_duration: false, span: token.span })
     }
 
     fn unquoted(&self, token: Token) -> Parsed<String> {
         let word = self.word(token);
         match silverback_model::literal::read(word) {
             Ok(Some((text, _))) => Ok(text),
-            Ok(None) => {
-                Err(Fault::new(token.span, format!("error unquoting string {}: invalid syntax", quote(word))))
-            }
+            Ok(None) => Err(SpanError::new(
+                token.span,
+                format!("error unquoting string {}: invalid syntax", quote(word)),
+            )),
             Err((_, problem)) => {
-                Err(Fault::new(token.span, format!("error unquoting string {}: {problem}", quote(word))))
+                Err(SpanError::new(token.span, format!("error unquoting string {}: {problem}", quote(word))))
             }
         }
     }
@@ -329,13 +332,14 @@ impl Parser<'_> {
         let name = self.next();
         let (arguments, height) = self.arguments()?;
         let word = self.word(name);
-        let signature = Function::named(word)
-            .ok_or_else(|| Fault::new(name.span, format!("unknown function with name {}", quote(word))))?;
+        let signature = Function::named(word).ok_or_else(|| {
+            SpanError::new(name.span, format!("unknown function with name {}", quote(word)))
+        })?;
         if signature.is_experimental && !self.options.experimental_functions {
-            return Err(Fault::new(name.span, format!("function {} is not enabled", quote(word))));
+            return Err(SpanError::new(name.span, format!("function {} is not enabled", quote(word))));
         }
-        let span = Span { start: name.span.start, end: self.end() };
-        self.node(Expr::Call(Box::new(Call { signature, arguments, span })), height + 1)
+        let span = TextSpan { start: name.span.start, end: self.end() };
+        self.node(Expr::Call(Box::new(FunctionCall { signature, arguments, span })), height + 1)
     }
 
     /// Expressions in parentheses, and the greatest of their heights.
@@ -355,21 +359,21 @@ impl Parser<'_> {
                 return Ok((arguments, height));
             }
             let Some(comma) = self.take(Mark::Comma) else { return Err(self.unexpected()) };
-            if self.peek().kind == Kind::Mark(Mark::RightParen) {
-                return Err(Fault::new(comma.span, "trailing commas not allowed in function call args"));
+            if self.peek().kind == TokenKind::Mark(Mark::RightParen) {
+                return Err(SpanError::new(comma.span, "trailing commas not allowed in function call args"));
             }
         }
     }
 }
 
 /// Whether an aggregator's word is a metric's name, as what follows shows.
-fn is_name_before(next: Kind) -> bool {
+fn is_name_before(next: TokenKind) -> bool {
     match next {
-        Kind::Mark(mark) => mark != Mark::LeftParen,
-        Kind::Keyword(keyword) => {
+        TokenKind::Mark(mark) => mark != Mark::LeftParen,
+        TokenKind::Keyword(keyword) => {
             matches!(keyword, Keyword::Offset | Keyword::Anchored | Keyword::Smoothed)
         }
-        other => matches!(other, Kind::Operator(_) | Kind::End),
+        other => matches!(other, TokenKind::Operator(_) | TokenKind::End),
     }
 }
 

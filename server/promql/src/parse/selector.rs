@@ -3,10 +3,10 @@
 use silverback_model::Matcher;
 use silverback_model::selector::{MatchOp, UncompiledMatcher};
 
-use super::{Fault, Parsed, Parser, Tree};
-use crate::ast::{At, Edge, Expr, Length, Range, Selector, Subquery, Time};
-use crate::span::Span;
-use crate::token::{Keyword, Kind, Mark, Operator, Token};
+use super::{Parsed, Parser, SpanError, Tree};
+use crate::ast::{At, Edge, Expr, Length, MatrixSelector, Subquery, Time, VectorSelector};
+use crate::span::TextSpan;
+use crate::token::{Keyword, Mark, Operator, Token, TokenKind};
 
 const METRIC_NAME: &str = "__name__";
 
@@ -22,14 +22,14 @@ impl Parser<'_> {
             None => Box::default(),
         };
         let mut matchers = Vec::new();
-        if name.is_empty() || self.peek().kind == Kind::Mark(Mark::LeftBrace) {
+        if name.is_empty() || self.peek().kind == TokenKind::Mark(Mark::LeftBrace) {
             matchers = self.matchers()?;
         }
-        let span = Span { start, end: self.end() };
+        let span = TextSpan { start, end: self.end() };
         if !name.is_empty() {
             matchers.push(self.matcher(METRIC_NAME, MatchOp::Equal, &name, span)?);
         }
-        let selector = Selector { name, matchers, time: Time::default(), edge: Edge::Plain, span };
+        let selector = VectorSelector { name, matchers, time: Time::default(), edge: Edge::Plain, span };
         self.node(Expr::Vector(Box::new(selector)), 1)
     }
 
@@ -44,7 +44,7 @@ impl Parser<'_> {
                 return Ok(matchers);
             }
             matchers.push(self.label_matcher(CONTEXT)?);
-            if self.take(Mark::Comma).is_none() && self.peek().kind != Kind::Mark(Mark::RightBrace) {
+            if self.take(Mark::Comma).is_none() && self.peek().kind != TokenKind::Mark(Mark::RightBrace) {
                 return Err(self.unexpected_in(CONTEXT, "\",\" or \"}\""));
             }
         }
@@ -53,25 +53,25 @@ impl Parser<'_> {
     fn label_matcher(&mut self, context: &str) -> Parsed<Matcher> {
         let token = self.peek();
         let name = match token.kind {
-            Kind::Identifier => self.word(token).to_owned(),
-            Kind::Text => self.unquoted(token)?,
+            TokenKind::Identifier => self.word(token).to_owned(),
+            TokenKind::Text => self.unquoted(token)?,
             _other => return Err(self.unexpected_in(context, "identifier or \"}\"")),
         };
         self.next();
         let op = match self.peek().kind {
-            Kind::Mark(Mark::Equal) => MatchOp::Equal,
-            Kind::Operator(Operator::NotEqual) => MatchOp::NotEqual,
-            Kind::Mark(Mark::RegexEqual) => MatchOp::Regex,
-            Kind::Mark(Mark::RegexNotEqual) => MatchOp::NotRegex,
+            TokenKind::Mark(Mark::Equal) => MatchOp::Equal,
+            TokenKind::Operator(Operator::NotEqual) => MatchOp::NotEqual,
+            TokenKind::Mark(Mark::RegexEqual) => MatchOp::Regex,
+            TokenKind::Mark(Mark::RegexNotEqual) => MatchOp::NotRegex,
             // A text alone is the metric's name.
-            _other if token.kind == Kind::Text => {
+            _other if token.kind == TokenKind::Text => {
                 return self.matcher(METRIC_NAME, MatchOp::Equal, &name, token.span);
             }
             _other => return Err(self.unexpected_in(context, "label matching operator")),
         };
         self.next();
         let value = self.peek();
-        if value.kind != Kind::Text {
+        if value.kind != TokenKind::Text {
             return Err(self.unexpected_in(context, "string"));
         }
         self.next();
@@ -79,14 +79,17 @@ impl Parser<'_> {
         self.matcher(&name, op, &text, token.span.to(value.span))
     }
 
-    fn matcher(&mut self, name: &str, op: MatchOp, value: &str, span: Span) -> Parsed<Matcher> {
+    fn matcher(&mut self, name: &str, op: MatchOp, value: &str, span: TextSpan) -> Parsed<Matcher> {
         self.nodes += 1;
         if self.nodes > super::NODES_MAX {
-            return Err(Fault::new(span, format!("the expression has more than {} parts", super::NODES_MAX)));
+            return Err(SpanError::new(
+                span,
+                format!("the expression has more than {} parts", super::NODES_MAX),
+            ));
         }
         let uncompiled = UncompiledMatcher { name: name.into(), op, value: value.into() };
         let compiled = uncompiled.compile_within(self.regex_bytes_left);
-        let matcher = compiled.map_err(|words| Fault::new(span, words))?;
+        let matcher = compiled.map_err(|words| SpanError::new(span, words))?;
         self.regex_bytes_left = self.regex_bytes_left.saturating_sub(matcher.compiled_bytes());
         Ok(matcher)
     }
@@ -96,11 +99,11 @@ impl Parser<'_> {
         let mut tree = self.primary()?;
         loop {
             tree = match self.peek().kind {
-                Kind::Mark(Mark::LeftBracket) => self.range(tree)?,
-                Kind::Mark(Mark::At) => self.at_modifier(tree)?,
-                Kind::Keyword(Keyword::Offset) => self.offset(tree)?,
-                Kind::Keyword(Keyword::Anchored) => self.edge(tree, Edge::Anchored)?,
-                Kind::Keyword(Keyword::Smoothed) => self.edge(tree, Edge::Smoothed)?,
+                TokenKind::Mark(Mark::LeftBracket) => self.range(tree)?,
+                TokenKind::Mark(Mark::At) => self.at_modifier(tree)?,
+                TokenKind::Keyword(Keyword::Offset) => self.offset(tree)?,
+                TokenKind::Keyword(Keyword::Anchored) => self.edge(tree, Edge::Anchored)?,
+                TokenKind::Keyword(Keyword::Smoothed) => self.edge(tree, Edge::Smoothed)?,
                 _other => return Ok(tree),
             };
         }
@@ -125,11 +128,13 @@ impl Parser<'_> {
             Expr::Vector(_) => "",
             _other => "ranges only allowed for vector selectors",
         };
-        let Expr::Vector(selector) = tree.expr else { return Err(Fault::new(open.to(close.span), words)) };
+        let Expr::Vector(selector) = tree.expr else {
+            return Err(SpanError::new(open.to(close.span), words));
+        };
         if !words.is_empty() {
-            return Err(Fault::new(open.to(close.span), words));
+            return Err(SpanError::new(open.to(close.span), words));
         }
-        let range = Range { selector: *selector, range, end: self.end() };
+        let range = MatrixSelector { selector: *selector, range, end: self.end() };
         self.node(Expr::Matrix(Box::new(range)), tree.height + 1)
     }
 
@@ -155,10 +160,10 @@ impl Parser<'_> {
         let Some(time) = time_of(&mut tree.expr, end) else {
             let words = "offset modifier must be preceded by an instant vector selector or range vector selector or \
                          a subquery";
-            return Err(Fault::new(span, words));
+            return Err(SpanError::new(span, words));
         };
         if has_offset(time) {
-            return Err(Fault::new(span, "offset may not be set multiple times"));
+            return Err(SpanError::new(span, "offset may not be set multiple times"));
         }
         time.offset = Some(offset);
         Ok(tree)
@@ -169,7 +174,7 @@ impl Parser<'_> {
         let token = self.peek();
         let mut seconds = None;
         let at = match token.kind {
-            Kind::Preprocessor
+            TokenKind::Preprocessor
                 if matches!(self.word(token).to_ascii_lowercase().as_str(), "start" | "end") =>
             {
                 self.next();
@@ -179,7 +184,7 @@ impl Parser<'_> {
                 }
                 if is_start { At::Start } else { At::End }
             }
-            Kind::Operator(Operator::Add | Operator::Sub) | Kind::Number | Kind::Duration => {
+            TokenKind::Operator(Operator::Add | Operator::Sub) | TokenKind::Number | TokenKind::Duration => {
                 let value = self.signed_number()?;
                 seconds = Some(value);
                 At::Ms((value * 1000.0).round() as i64)
@@ -190,15 +195,15 @@ impl Parser<'_> {
         if let Some(value) = seconds.filter(|value| !value.is_finite() || value.abs() >= i64::MAX as f64) {
             let words =
                 format!("timestamp out of bounds for @ modifier: {}", crate::number::format_fixed(value));
-            return Err(Fault::new(span, words));
+            return Err(SpanError::new(span, words));
         }
         let end = self.end();
         let Some(time) = time_of(&mut tree.expr, end) else {
             let words = "@ modifier must be preceded by an instant vector selector or range vector selector or a subquery";
-            return Err(Fault::new(span, words));
+            return Err(SpanError::new(span, words));
         };
         if time.at.is_some() {
-            return Err(Fault::new(span, "@ <timestamp> may not be set multiple times"));
+            return Err(SpanError::new(span, "@ <timestamp> may not be set multiple times"));
         }
         time.at = Some(at);
         Ok(tree)
@@ -206,14 +211,14 @@ impl Parser<'_> {
 
     fn signed_number(&mut self) -> Parsed<f64> {
         let negative = match self.peek().kind {
-            Kind::Operator(Operator::Sub) => Some(true),
-            Kind::Operator(Operator::Add) => Some(false),
+            TokenKind::Operator(Operator::Sub) => Some(true),
+            TokenKind::Operator(Operator::Add) => Some(false),
             _other => None,
         };
         if negative.is_some() {
             self.next();
         }
-        let (Kind::Number | Kind::Duration) = self.peek().kind else {
+        let (TokenKind::Number | TokenKind::Duration) = self.peek().kind else {
             return Err(self.unexpected_in("@", "timestamp"));
         };
         let value = self.number_literal()?.value;
@@ -227,7 +232,7 @@ impl Parser<'_> {
             Edge::Smoothed | Edge::Plain => "smoothed",
         };
         let span = tree.expr.span();
-        let fault = |words: String| Err(Fault::new(span, words));
+        let fault = |words: String| Err(SpanError::new(span, words));
         if !self.options.extended_ranges {
             return fault(format!("{name} modifier is experimental and not enabled"));
         }

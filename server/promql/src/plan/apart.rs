@@ -1,7 +1,7 @@
 //! Which aggregations can be folded apart: by each who has some of the series, its own alone, and then the rows together.
 
 use super::build::has_one_name;
-use crate::ast::{Aggregate, Aggregator, Binary, Call, Expr, Type};
+use crate::ast::{Aggregate, Aggregator, Binary, Expr, FunctionCall, Type};
 use crate::functions::Function;
 
 /// Whether rows of some series and rows of the others give what one pass over all series gives.
@@ -66,7 +66,7 @@ fn is_number(expr: &Expr) -> bool {
 }
 
 /// Functions that look at one series at a time, with numbers beside it.
-fn is_function_of_each(call: &Call) -> bool {
+fn is_function_of_each(call: &FunctionCall) -> bool {
     let looks_at_all = matches!(
         call.signature.function,
         Function::Absent

@@ -6,15 +6,18 @@ use silverback_model::selector::MatchOp;
 use silverback_model::{Labels, Matcher};
 
 use super::apart::is_foldable_apart;
-use super::duration::{QueryTimes, Sign};
+use super::duration::{Sign, StepRange};
 use super::{
-    Aggregating, Calling, Combining, Hinting, Moment, Node, Select, Shift, Source, SourceKind, Times, Window,
+    Aggregating, Calling, Combining, Hinting, InstantSelector, Node, RangeFunction, RangeSource, Select,
+    Shift, SourceKind, Times,
 };
 use crate::PlanOptions;
-use crate::ast::{Aggregate, At, Binary, Call, Edge, Expr, Length, Operator, Selector, Subquery, Time, Type};
+use crate::ast::{
+    Aggregate, At, Binary, Edge, Expr, FunctionCall, Length, Operator, Subquery, Time, Type, VectorSelector,
+};
 use crate::error::QueryError;
 use crate::functions::Function;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// Steps of a subquery: each series of it has a value for each at one go, also one without any series in storage.
 const SUBQUERY_STEPS_MAX: usize = 500_000;
@@ -37,7 +40,7 @@ pub(crate) fn build(
     options: &PlanOptions,
 ) -> Result<Built, QueryError> {
     let start_ms = times.start_ms;
-    let query = QueryTimes { step_ms: query_step_ms, range_ms: end_ms.saturating_sub(start_ms) };
+    let query = StepRange { step_ms: query_step_ms, range_ms: end_ms.saturating_sub(start_ms) };
     let (selects, shares) = Default::default();
     let mut builder =
         Builder { query, start_ms, end_ms, options, selects, shares, wants_counts: 0, wants_buckets: 0 };
@@ -46,7 +49,7 @@ pub(crate) fn build(
 }
 
 struct Builder<'a> {
-    query: QueryTimes,
+    query: StepRange,
     start_ms: i64,
     end_ms: i64,
     options: &'a PlanOptions,
@@ -132,15 +135,15 @@ impl Builder<'_> {
         self.selects.len() - 1
     }
 
-    fn moment(&mut self, selector: &Selector, times: Times) -> Result<Moment, QueryError> {
+    fn moment(&mut self, selector: &VectorSelector, times: Times) -> Result<InstantSelector, QueryError> {
         let shift = self.shift(&selector.time)?;
         let lookback_ms = self.options.lookback_ms;
         let ahead_ms = if selector.edge == Edge::Smoothed { lookback_ms } else { 0 };
         let select = self.select(&selector.matchers, times, shift, lookback_ms, ahead_ms);
-        Ok(Moment { select, shift, edge: selector.edge, span: selector.span, hints: self.hints() })
+        Ok(InstantSelector { select, shift, edge: selector.edge, span: selector.span, hints: self.hints() })
     }
 
-    fn source(&mut self, expr: &Expr, times: Times) -> Result<Source, QueryError> {
+    fn source(&mut self, expr: &Expr, times: Times) -> Result<RangeSource, QueryError> {
         match expr {
             Expr::Matrix(range) => {
                 let shift = self.shift(&range.selector.time)?;
@@ -153,7 +156,7 @@ impl Builder<'_> {
                 };
                 let select = self.select(&range.selector.matchers, times, shift, back_ms, ahead_ms);
                 let kind = SourceKind::Select(select);
-                Ok(Source {
+                Ok(RangeSource {
                     kind,
                     range_ms,
                     shift,
@@ -167,7 +170,12 @@ impl Builder<'_> {
         }
     }
 
-    fn subquery(&mut self, subquery: &Subquery, span: Span, times: Times) -> Result<Source, QueryError> {
+    fn subquery(
+        &mut self,
+        subquery: &Subquery,
+        span: TextSpan,
+        times: Times,
+    ) -> Result<RangeSource, QueryError> {
         let shift = self.shift(&subquery.time)?;
         let range_ms = self.query.length_ms(&subquery.range, Sign::Positive)?;
         let step_ms = match &subquery.step {
@@ -189,7 +197,7 @@ impl Builder<'_> {
         self.wants_buckets -= 1;
         let node = node?;
         let kind = SourceKind::Subquery { node, times: inner };
-        Ok(Source { kind, range_ms, shift, edge: Edge::Plain, span, hints: Hinting::Given })
+        Ok(RangeSource { kind, range_ms, shift, edge: Edge::Plain, span, hints: Hinting::Given })
     }
 
     const fn hints(&self) -> Hinting {
@@ -220,7 +228,7 @@ impl Builder<'_> {
         Ok(node)
     }
 
-    fn call(&mut self, call: &Call, times: Times) -> Result<Node, QueryError> {
+    fn call(&mut self, call: &FunctionCall, times: Times) -> Result<Node, QueryError> {
         let (counts, buckets) = match call.signature.function {
             Function::HistogramCount | Function::HistogramSum | Function::HistogramAvg => (1, 0),
             Function::HistogramQuantile | Function::HistogramQuantiles | Function::HistogramFraction => {
@@ -236,7 +244,7 @@ impl Builder<'_> {
         Ok(node)
     }
 
-    fn called(&mut self, call: &Call, times: Times) -> Result<Node, QueryError> {
+    fn called(&mut self, call: &FunctionCall, times: Times) -> Result<Node, QueryError> {
         let seconds = |ms: i64| ms as f64 / 1000.0;
         match call.signature.function {
             Function::Start => return Ok(Node::Number(seconds(self.start_ms))),
@@ -265,7 +273,7 @@ impl Builder<'_> {
         let source = self.source(arguments[range], times)?;
         let others = arguments.iter().enumerate().filter(|(i, _)| *i != range);
         let parameters = others.map(|(_, argument)| self.node(argument, times)).collect::<Result<_, _>>()?;
-        Ok(Node::Window(Box::new(Window {
+        Ok(Node::Window(Box::new(RangeFunction {
             function,
             source,
             parameters,

@@ -2,11 +2,11 @@
 
 use crate::ast::{Duration, Length, Operator};
 use crate::error::QueryError;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// What `step()` and `range()` are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct QueryTimes {
+pub(super) struct StepRange {
     pub(super) step_ms: i64,
     pub(super) range_ms: i64,
 }
@@ -18,7 +18,7 @@ pub(super) enum Sign {
     Positive,
 }
 
-impl QueryTimes {
+impl StepRange {
     /// A length in ms.
     pub(super) fn length_ms(self, length: &Length, sign: Sign) -> Result<i64, QueryError> {
         const SECONDS_MAX: f64 = i64::MAX as f64 / 1e9;
@@ -71,6 +71,6 @@ impl QueryTimes {
     }
 }
 
-fn fault(span: Span, words: &str) -> QueryError {
+fn fault(span: TextSpan, words: &str) -> QueryError {
     QueryError::execution(format!("{}:{}: {words}", span.start, span.end))
 }

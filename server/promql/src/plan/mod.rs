@@ -11,7 +11,7 @@ use silverback_model::{Labels, Matcher};
 
 use crate::ast::{Aggregator, Edge, Grouping, Matching, Operator, Type};
 use crate::functions::Function;
-use crate::span::Span;
+use crate::span::TextSpan;
 
 /// The times at which an expression is evaluated: so many, each so many ms after the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +73,10 @@ pub(crate) enum Node {
     Text(String),
     /// `time()`
     Time,
-    Select(Moment),
+    Select(InstantSelector),
     /// Samples as they are: the whole of an instant query alone.
-    Samples(Source),
-    Window(Box<Window>),
+    Samples(RangeSource),
+    Window(Box<RangeFunction>),
     Call(Box<Calling>),
     /// Shared with [`Plan::shares`](crate::Plan), where its series can be folded apart.
     Aggregate(Arc<Aggregating>),
@@ -88,12 +88,12 @@ pub(crate) enum Node {
 
 /// An instant selector.
 #[derive(Debug, Clone)]
-pub(crate) struct Moment {
+pub(crate) struct InstantSelector {
     /// Which of the plan's selects.
     pub(crate) select: usize,
     pub(crate) shift: Shift,
     pub(crate) edge: Edge,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
     pub(crate) hints: Hinting,
 }
 
@@ -121,12 +121,12 @@ impl Shift {
 
 /// Where a function over ranges has its samples from.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct RangeSource {
     pub(crate) kind: SourceKind,
     pub(crate) range_ms: i64,
     pub(crate) shift: Shift,
     pub(crate) edge: Edge,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
     pub(crate) hints: Hinting,
 }
 
@@ -142,13 +142,13 @@ pub(crate) enum SourceKind {
 
 /// A function over ranges of samples.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct RangeFunction {
     pub(crate) function: Function,
-    pub(crate) source: Source,
+    pub(crate) source: RangeSource,
     /// The arguments that are numbers.
     pub(crate) parameters: Vec<Node>,
-    /// Where the first argument stands.
-    pub(crate) first_span: Span,
+    /// Where the first argument is.
+    pub(crate) first_span: TextSpan,
     /// What `absent_over_time` gives.
     pub(crate) absent_labels: Labels,
     /// Series can't become the same when they lose their names.
@@ -160,8 +160,8 @@ pub(crate) struct Window {
 pub(crate) struct Calling {
     pub(crate) function: Function,
     pub(crate) arguments: Vec<Node>,
-    pub(crate) spans: Vec<Span>,
-    pub(crate) span: Span,
+    pub(crate) spans: Vec<TextSpan>,
+    pub(crate) span: TextSpan,
     /// What `absent` gives.
     pub(crate) absent_labels: Labels,
     pub(crate) has_one_name: bool,
@@ -174,9 +174,9 @@ pub(crate) struct Aggregating {
     pub(crate) parameter: Option<Node>,
     pub(crate) grouping: Grouping,
     /// Of the expression aggregated.
-    pub(crate) expr_span: Span,
-    pub(crate) parameter_span: Span,
-    pub(crate) span: Span,
+    pub(crate) expr_span: TextSpan,
+    pub(crate) parameter_span: TextSpan,
+    pub(crate) span: TextSpan,
     /// Its place among the plan's shares; `None`: its series can't be folded apart.
     pub(crate) share: Option<usize>,
 }
@@ -190,7 +190,7 @@ pub(crate) struct Combining {
     pub(crate) right_type: Type,
     pub(crate) returns_bool: bool,
     pub(crate) matching: Matching,
-    pub(crate) span: Span,
+    pub(crate) span: TextSpan,
     pub(crate) has_one_name: bool,
 }
 

@@ -8,7 +8,7 @@ use silverback_model::{Labels, Sample};
 use silverback_promql::{Budget, Fetched, NoPace, ParseOptions, Plan, PlanOptions, Query, QueryTimes, Run};
 
 /// Parses a text, prints it, reads that again, and evaluates it over a few series at a time and over a range.
-/// Tells how many of these had an answer; nothing where it doesn't parse.
+/// Returns how many of these had an answer; nothing where it doesn't parse.
 pub fn check(text: &str) -> Option<usize> {
     let query = Query::parse(text, ParseOptions::with_experiments()).ok()?;
     let printed = query.to_string();

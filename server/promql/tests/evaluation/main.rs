@@ -11,7 +11,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use futures::executor::block_on;
 use silverback_model::{Labels, Sample};
-use silverback_promql::histogram::{Histogram, ResetHint};
+use silverback_promql::histogram::{FloatHistogram, ResetHint};
 use silverback_promql::{
     Answer, Budget, Fetched, Folded, Interruption, MatrixSeries, NextSeries, NoPace, Pace, ParseOptions,
     Plan, PlanOptions, Query, QueryError, QueryTimes, QueryableSamples, Room, Run, SampleCounting,
@@ -114,7 +114,7 @@ impl Pace for Counting {
         true
     }
 
-    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+    fn yield_now(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
         self.ways.set(self.ways.get() + 1);
         let stops = self.ways.get() >= self.stops_at;
         Box::pin(std::future::ready(if stops { Err(Interruption::Timeout) } else { Ok(()) }))
@@ -178,7 +178,7 @@ struct Shared(Rc<Cell<usize>>);
 
 impl Room for Shared {
     fn take(&self, bytes: usize) -> Result<(), QueryError> {
-        self.0.set(self.0.get().checked_sub(bytes).ok_or(QueryError::NoRoom)?);
+        self.0.set(self.0.get().checked_sub(bytes).ok_or(QueryError::BudgetExceeded)?);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ fn memory_that_others_have_too_is_taken_and_given_back() {
     assert!(answer.bytes > 2 * 601 * 16 && left.get() == 100_000 - answer.bytes, "{}", answer.bytes);
     left.set(5000);
     let refused = evaluate(&plan("a_total + a_total", RANGE), &budget(), &NoPace).map(|_| ());
-    assert_eq!(refused, Err(QueryError::NoRoom));
+    assert_eq!(refused, Err(QueryError::BudgetExceeded));
     assert_eq!(left.get(), 5000);
 }
 

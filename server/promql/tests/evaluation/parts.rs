@@ -141,7 +141,7 @@ fn what_is_folded_in_parts_is_what_is_folded_in_one() {
     ] {
         check(text, AT_10M, 0);
     }
-    // What is noticed in a part is told; what fails in one fails.
+    // What is noticed in a part is reported; what fails in one fails.
     check("sum(quantile_over_time(2, a_total[1m]))", AT_10M, 1);
 }
 
@@ -154,7 +154,7 @@ fn often(instance: usize, minute: usize) -> Option<f64> {
     (!at.is_multiple_of(11)).then(|| VALUES[at % 8])
 }
 
-/// Series of four jobs, with ties, gaps by staleness markers, what is no number, and a native histogram in each job.
+/// Series of four jobs, with ties, gaps by staleness markers, what isn't a number, and a native histogram in each job.
 fn tied() -> Vec<Fetched> {
     let stale = f64::from_bits(silverback_model::STALE_NAN_BITS);
     let labels = |instance: usize| {
@@ -166,7 +166,7 @@ fn tied() -> Vec<Fetched> {
         let samples = (0..=10).map(|minute| Sample::new(minute as i64 * 60_000, value(minute))).collect();
         Fetched { labels: labels(instance), runs: vec![Run::Floats(samples)] }
     };
-    let histogram = Rc::new(Histogram {
+    let histogram = Rc::new(FloatHistogram {
         reset_hint: ResetHint::Gauge,
         schema: 0,
         zero_threshold: 0.001,
@@ -284,7 +284,7 @@ fn histograms() -> Vec<Fetched> {
         let schema = [3, 0, 1][i % 3];
         let (zero_threshold, first) = if i % 4 == 3 { (2.0, (1 << schema) + 1) } else { (0.001, -3) };
         let buckets = (first..12).filter(|at| (at + i as i32) % 4 != 0);
-        Histogram {
+        FloatHistogram {
             schema,
             zero_threshold,
             zero_count: 2.0,
@@ -292,29 +292,29 @@ fn histograms() -> Vec<Fetched> {
             sum: 5.5 * i as f64,
             positive: buckets.map(|at| (at, f64::from(at + 5))).collect(),
             negative: vec![(first, 3.0), (10 + i as i32, 1.0)],
-            ..Histogram::default()
+            ..FloatHistogram::default()
         }
     };
-    let custom = |i: usize| Histogram {
+    let custom = |i: usize| FloatHistogram {
         schema: silverback_promql::histogram::CUSTOM_BUCKETS_SCHEMA,
         count: 9.0,
         sum: 30.0,
         positive: vec![(0, 2.0), (1, 3.0), (2 + i as i32 % 2, 4.0)],
         custom_bounds: if i.is_multiple_of(2) { vec![1.0, 5.0, 10.0] } else { vec![1.0, 2.5, 10.0] },
-        ..Histogram::default()
+        ..FloatHistogram::default()
     };
-    let hinted = |i: usize| Histogram {
+    let hinted = |i: usize| FloatHistogram {
         reset_hint: if i.is_multiple_of(2) { ResetHint::Reset } else { ResetHint::NotReset },
         ..exponential(i)
     };
-    let huge = |_: usize| Histogram {
+    let huge = |_: usize| FloatHistogram {
         count: 2_f64.powi(1023),
         sum: 2_f64.powi(1022),
         positive: vec![(1, 2_f64.powi(1023))],
-        ..Histogram::default()
+        ..FloatHistogram::default()
     };
     let mixed = |i: usize| if i < 3 { exponential(i) } else { custom(i) };
-    let kinds: [(&str, &dyn Fn(usize) -> Histogram); 5] = [
+    let kinds: [(&str, &dyn Fn(usize) -> FloatHistogram); 5] = [
         ("exponential", &exponential),
         ("custom", &custom),
         ("hinted", &hinted),
@@ -379,8 +379,8 @@ fn histograms_that_are_combined_in_parts_are_what_is_combined_in_one() {
 }
 
 /// So many series of one histogram each at each minute, of one group.
-fn each(histograms: impl Iterator<Item = Histogram>) -> Vec<Fetched> {
-    let one = |(i, histogram): (usize, Histogram)| {
+fn each(histograms: impl Iterator<Item = FloatHistogram>) -> Vec<Fetched> {
+    let one = |(i, histogram): (usize, FloatHistogram)| {
         let histogram = Rc::new(histogram);
         let samples = (0..=10).map(|minute| (minute * 60_000, Rc::clone(&histogram))).collect();
         let labels = Labels::from_pairs([("__name__", "m"), ("instance", &*i.to_string())]);
@@ -392,7 +392,8 @@ fn each(histograms: impl Iterator<Item = Histogram>) -> Vec<Fetched> {
 #[test]
 fn a_zero_bucket_without_a_width_comes_to_an_end() {
     let widths = [0.001, f64::NAN, 0.5, f64::NAN, f64::INFINITY, -1.0];
-    let histograms = |width: f64| Histogram { zero_threshold: width, count: 1.0, ..Histogram::default() };
+    let histograms =
+        |width: f64| FloatHistogram { zero_threshold: width, count: 1.0, ..FloatHistogram::default() };
     for text in
         ["sum(m)", "avg(m)", "histogram_quantile(0.9, sum(rate(m[5m])))", "m + on () group_left () sum(m)"]
     {
@@ -407,10 +408,10 @@ fn a_zero_bucket_without_a_width_comes_to_an_end() {
 #[test]
 fn buckets_that_a_sum_comes_to_have_are_counted() {
     // None of two has a bucket of the other.
-    let wide = |i: i32| Histogram {
+    let wide = |i: i32| FloatHistogram {
         count: 100.0,
         positive: (0..100).map(|at| (at * 200 + i, 1.0)).collect(),
-        ..Histogram::default()
+        ..FloatHistogram::default()
     };
     let plan = plan("sum(m)", AT_10M);
     let bytes = |series: i32| {
@@ -425,10 +426,10 @@ fn buckets_that_a_sum_comes_to_have_are_counted() {
 
 #[test]
 fn wide_histograms_give_way_as_they_are_folded_and_counted() {
-    let wide = |i: i32| Histogram {
+    let wide = |i: i32| FloatHistogram {
         count: 4096.0,
         positive: (0..4096).map(|at| (at, f64::from(1 + at + i))).collect(),
-        ..Histogram::default()
+        ..FloatHistogram::default()
     };
     for text in ["sum(m)", "avg(m)", "count_values(\"v\", m)"] {
         let plan = plan(text, QueryTimes::Range { start_ms: 0, end_ms: 600_000, step_ms: 60_000 });

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use futures::executor::block_on;
 use proptest::prelude::*;
 use silverback_model::{Labels, Sample};
-use silverback_promql::histogram::Histogram;
+use silverback_promql::histogram::FloatHistogram;
 use silverback_promql::{
     Budget, Fetched, Interruption, NoPace, Pace, ParseOptions, Plan, PlanOptions, Query, QueryTimes, Run,
     Value,
@@ -89,7 +89,7 @@ fn of_floats(samples: Vec<Sample>) -> Fetched {
 
 /// The same with a histogram.
 fn beside_histogram(series: &Fetched, at_ms: i64) -> Fetched {
-    let histograms = Run::Histograms(vec![(at_ms, Rc::new(Histogram::default()))]);
+    let histograms = Run::Histograms(vec![(at_ms, Rc::new(FloatHistogram::default()))]);
     Fetched { labels: Rc::clone(&series.labels), runs: [&[histograms], &series.runs[..]].concat() }
 }
 
@@ -213,7 +213,7 @@ impl Pace for Asked {
         false
     }
 
-    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+    fn yield_now(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -1,7 +1,7 @@
 //! Whether an answer is what a script says.
 
 use silverback_model::Labels;
-use silverback_promql::histogram::Histogram;
+use silverback_promql::histogram::FloatHistogram;
 use silverback_promql::{MatrixSeries, SampleValue, Value, VectorSample};
 
 use crate::script::Eval;
@@ -131,7 +131,7 @@ fn is_wanted(value: &SampleValue, wanted: &Item) -> bool {
     }
 }
 
-fn is_same_histogram(wanted: &Histogram, found: &Histogram) -> bool {
+fn is_same_histogram(wanted: &FloatHistogram, found: &FloatHistogram) -> bool {
     let same_buckets = |wanted: &[(i32, f64)], found: &[(i32, f64)]| {
         let present = |buckets: &[(i32, f64)]| -> Vec<(i32, f64)> {
             buckets.iter().copied().filter(|(_, count)| *count != 0.0).collect()

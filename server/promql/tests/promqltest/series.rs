@@ -2,7 +2,7 @@
 
 use silverback_model::selector::parse_selector;
 use silverback_model::{Labels, STALE_NAN_BITS};
-use silverback_promql::histogram::{Histogram, ResetHint};
+use silverback_promql::histogram::{FloatHistogram, ResetHint};
 
 /// A value, or none at its step.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub enum Item {
     Omitted,
     Float(f64),
     /// With whether the hint was written.
-    Histogram(Box<Histogram>, bool),
+    Histogram(Box<FloatHistogram>, bool),
 }
 
 pub fn parse_line(line: &str) -> Result<(Labels, Vec<Item>), String> {
@@ -117,7 +117,7 @@ pub fn number(text: &str) -> Result<f64, String> {
 /// A histogram, once or several times; what follows.
 fn histograms<'a>(text: &'a str, items: &mut Vec<Item>) -> Result<&'a str, String> {
     let (mut current, is_hinted, mut rest) = histogram(text)?;
-    let mut change: Option<(bool, Histogram)> = None;
+    let mut change: Option<(bool, FloatHistogram)> = None;
     let mut is_change_hinted = is_hinted;
     if let Some(sign @ ('+' | '-')) = rest.chars().next()
         && rest[1..].starts_with("{{")
@@ -144,10 +144,10 @@ fn histograms<'a>(text: &'a str, items: &mut Vec<Item>) -> Result<&'a str, Strin
     Ok(&after[end..])
 }
 
-fn histogram(text: &str) -> Result<(Histogram, bool, &str), String> {
+fn histogram(text: &str) -> Result<(FloatHistogram, bool, &str), String> {
     let end = text.find("}}").ok_or("a histogram without an end")?;
     let (fields, rest) = (&text[2..end], &text[end + 2..]);
-    let mut histogram = Histogram::default();
+    let mut histogram = FloatHistogram::default();
     let (mut positive, mut negative) = ((0, Vec::new()), (0, Vec::new()));
     let mut is_hinted = false;
     let mut left = fields.trim();

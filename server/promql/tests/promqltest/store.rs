@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use silverback_model::{Labels, Sample};
-use silverback_promql::histogram::{CUSTOM_BUCKETS_SCHEMA, Histogram, ResetHint};
+use silverback_promql::histogram::{CUSTOM_BUCKETS_SCHEMA, FloatHistogram, ResetHint};
 use silverback_promql::{Fetched, Run, Select};
 
 use crate::series::Item;
@@ -17,7 +17,7 @@ pub struct Store {
 #[derive(Debug, Default)]
 struct Points {
     floats: BTreeMap<i64, f64>,
-    histograms: BTreeMap<i64, Rc<Histogram>>,
+    histograms: BTreeMap<i64, Rc<FloatHistogram>>,
 }
 
 impl Store {
@@ -83,25 +83,25 @@ impl Store {
 
 impl Points {
     /// With the hints that Prometheus' storage gives: what it knows of each sample from the one before it.
-    fn hinted(&self) -> Vec<(i64, Rc<Histogram>)> {
-        let mut before: Option<(i64, &Histogram)> = None;
+    fn hinted(&self) -> Vec<(i64, Rc<FloatHistogram>)> {
+        let mut before: Option<(i64, &FloatHistogram)> = None;
         let mut hinted = Vec::new();
         for (at_ms, histogram) in &self.histograms {
             let follows = before.filter(|(time, previous)| {
                 !previous.is_stale() && self.floats.range(*time..*at_ms).next().is_none()
             });
-            let plain = Histogram { reset_hint: ResetHint::Unknown, ..(**histogram).clone() };
+            let plain = FloatHistogram { reset_hint: ResetHint::Unknown, ..(**histogram).clone() };
             let hint = match (histogram.reset_hint, follows) {
                 (ResetHint::Gauge, _) => ResetHint::Gauge,
                 (ResetHint::Reset, _) => ResetHint::Reset,
                 (_, Some((_, previous))) if previous.reset_hint == ResetHint::Gauge => ResetHint::Unknown,
-                // That it sees a reset itself isn't told.
+                // That it sees a reset itself isn't said.
                 (_, Some((_, previous))) if plain.is_reset_after(previous) => ResetHint::Unknown,
                 (_, Some(_)) => ResetHint::NotReset,
                 (_, None) => ResetHint::Unknown,
             };
             before = Some((*at_ms, histogram));
-            hinted.push((*at_ms, Rc::new(Histogram { reset_hint: hint, ..plain })));
+            hinted.push((*at_ms, Rc::new(FloatHistogram { reset_hint: hint, ..plain })));
         }
         hinted
     }
@@ -124,7 +124,7 @@ struct Classic {
 }
 
 impl Classic {
-    fn into_histogram(mut self) -> Histogram {
+    fn into_histogram(mut self) -> FloatHistogram {
         self.bounds.sort_by(|left, right| left.0.total_cmp(&right.0));
         let total = self.count.or(self.bounds.last().map(|(_, count)| *count)).unwrap_or_default();
         if self.bounds.last().is_none_or(|(upper, _)| upper.is_finite()) {
@@ -139,13 +139,13 @@ impl Classic {
         positive.retain(|(_, count)| *count != 0.0);
         let custom_bounds =
             self.bounds.iter().map(|(upper, _)| *upper).filter(|upper| upper.is_finite()).collect();
-        Histogram {
+        FloatHistogram {
             schema: CUSTOM_BUCKETS_SCHEMA,
             count: total,
             sum: self.sum,
             positive,
             custom_bounds,
-            ..Histogram::default()
+            ..FloatHistogram::default()
         }
     }
 }

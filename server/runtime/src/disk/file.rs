@@ -52,7 +52,7 @@ impl DirectFile {
         while done < padded {
             let len = (padded - done).min(PIECE_BYTES);
             let written = self.handle.write_piece(parts, done, len, offset + done as u64).await?;
-            // A write that came short is taken up again; what stopped it is told by the next one.
+            // A write that came short is taken up again; what stopped it is reported by the next one.
             let whole = match &self.handle {
                 Handle::Direct(_) => written - written % self.block_bytes,
                 Handle::Buffered(_) => written,

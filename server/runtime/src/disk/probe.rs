@@ -20,14 +20,14 @@ use super::Mode;
 pub(super) const BLOCK_BYTES_MAX: usize = 64 << 10;
 /// The smallest: no disk has less.
 const BLOCK_BYTES_MIN: usize = 512;
-/// Where the kernel doesn't tell: a multiple of what the disks have, and the page cache's own.
+/// Where the kernel doesn't say: a multiple of what the disks have, and the page cache's own.
 const BLOCK_BYTES_UNTOLD: usize = 4096;
 /// How glommio aligns its buffers.
 const MEMORY_ALIGN_BYTES: usize = 4096;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct DiskProbe {
     pub mode: Mode,
     pub block_bytes: usize,
     pub syncs_writes: bool,
@@ -47,7 +47,7 @@ struct Alignment {
     offset: usize,
 }
 
-pub(super) fn probe(root: &Path) -> io::Result<Found> {
+pub(super) fn probe(root: &Path) -> io::Result<DiskProbe> {
     // The cores of a node open its directory at the same time: each needs a file of its own.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +64,7 @@ pub(super) fn probe(root: &Path) -> io::Result<Found> {
         Err(error) => return Err(error),
     };
     if works && glommio_can_read(Path::new("/sys/dev/block"), stated.device_major) {
-        Ok(Found { syncs_writes: syncs_writes(&file)?, ..found })
+        Ok(DiskProbe { syncs_writes: syncs_writes(&file)?, ..found })
     } else {
         Ok(BUFFERED)
     }
@@ -78,10 +78,11 @@ fn syncs_writes(file: &fs::File) -> io::Result<bool> {
 }
 
 /// What every file system can do.
-const BUFFERED: Found = Found { mode: Mode::Buffered, block_bytes: BLOCK_BYTES_UNTOLD, syncs_writes: false };
+const BUFFERED: DiskProbe =
+    DiskProbe { mode: Mode::Buffered, block_bytes: BLOCK_BYTES_UNTOLD, syncs_writes: false };
 
-fn judge(alignment: Option<Alignment>) -> Found {
-    let direct = |block_bytes| Found { mode: Mode::Direct, block_bytes, ..BUFFERED };
+fn judge(alignment: Option<Alignment>) -> DiskProbe {
+    let direct = |block_bytes| DiskProbe { mode: Mode::Direct, block_bytes, ..BUFFERED };
     let Some(Alignment { memory, offset }) = alignment else { return direct(BLOCK_BYTES_UNTOLD) };
     let usable = (1..=MEMORY_ALIGN_BYTES).contains(&memory)
         && (1..=BLOCK_BYTES_MAX).contains(&offset)
@@ -102,8 +103,8 @@ fn takes_a_block(file: &fs::File, block_bytes: usize) -> bool {
     }
 }
 
-/// Whether glommio can open a direct file there: it reads what sysfs tells of the device with minor
-/// number 0, and panics when that is no whole disk. Without such a device it asks nothing.
+/// Whether glommio can open a direct file there: it reads what sysfs says of the device with minor
+/// number 0, and panics when that isn't a whole disk. Without such a device it asks nothing.
 fn glommio_can_read(devices: &Path, major: u32) -> bool {
     let device = devices.join(format!("{major}:0"));
     let queue = device.join("queue");
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     fn check(memory: usize, offset: usize, mode: Mode, block_bytes: usize) {
-        assert_eq!(judge(Some(Alignment { memory, offset })), Found { mode, block_bytes, ..BUFFERED });
+        assert_eq!(judge(Some(Alignment { memory, offset })), DiskProbe { mode, block_bytes, ..BUFFERED });
     }
 
     #[test]
@@ -143,7 +144,7 @@ mod tests {
         check(4, 4096, Mode::Direct, 4096);
         check(4, 16 << 10, Mode::Direct, 16 << 10);
         check(1, 1, Mode::Direct, 512);
-        assert_eq!(judge(None), Found { mode: Mode::Direct, block_bytes: 4096, ..BUFFERED });
+        assert_eq!(judge(None), DiskProbe { mode: Mode::Direct, block_bytes: 4096, ..BUFFERED });
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{readiness::WorkPlace, timers::now};
 
 /// What a connection may work between two turns.
 const SHARE: Duration = Duration::from_micros(100);
-/// Polls since the last read that are no burst, however long they take: one takes a request in, and another
+/// Polls since the last read that aren't a burst, however long they take: one takes a request in, and another
 /// sends its answer. Their time isn't counted.
 const POLLS_MIN: u32 = 4;
 
@@ -40,7 +40,7 @@ impl Burst {
     }
 
     /// Polls the connection, and counts its time where that looks like a burst: usual requests are over before.
-    /// `reads` tells how many times it has read altogether.
+    /// `reads` says how many times it has read altogether.
     pub(super) fn poll<T>(&mut self, poll: impl FnOnce() -> T, reads: impl FnOnce() -> u64) -> T {
         let began = (self.polls >= POLLS_MIN).then(now);
         let polled = poll();

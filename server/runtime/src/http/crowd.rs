@@ -9,7 +9,7 @@ use std::{
 
 use super::watch::Watch;
 use crate::{
-    peers::{ByPeer, Number, Peer},
+    peers::{ByPeer, Peer, PeerNumber},
     timers::now,
 };
 
@@ -24,9 +24,9 @@ pub(super) struct Crowd {
 }
 
 /// A connection's handshake, until it is through: then this is dropped.
-pub(super) struct Unfinished {
+pub(super) struct UnfinishedHandshake {
     crowd: Rc<Crowd>,
-    number: Number,
+    number: PeerNumber,
 }
 
 impl Crowd {
@@ -41,9 +41,9 @@ impl Crowd {
     }
 
     /// A connection has a handshake before it.
-    pub(super) fn begins(self: &Rc<Self>, watch: &Rc<Watch>, peer: Peer) -> Unfinished {
+    pub(super) fn begins(self: &Rc<Self>, watch: &Rc<Watch>, peer: Peer) -> UnfinishedHandshake {
         let number = self.unfinished.borrow_mut().insert(peer, (Rc::clone(watch), now()));
-        Unfinished { crowd: Rc::clone(self), number }
+        UnfinishedHandshake { crowd: Rc::clone(self), number }
     }
 
     /// Takes out the one that isn't through and gives way to a newcomer: the first of the address that has most, where
@@ -61,7 +61,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedHandshake {
     fn drop(&mut self) {
         let gone = self.crowd.unfinished.borrow_mut().remove(self.number);
         drop(gone);

@@ -23,7 +23,7 @@ impl Expiry {
         match self {
             Self::Header => "a request's head took too long",
             Self::Idle => "no request came",
-            Self::Stall => "a request stood still",
+            Self::Stall => "a request stalled",
             Self::Unread => "what it sent was not read, and others waited for the memory",
             Self::Flood => "it sent too many frames without data",
             Self::Evicted => {

@@ -10,7 +10,7 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    /// Asks it to go. Tells whether it wasn't asked before.
+    /// Asks it to go. Returns whether it wasn't asked before.
     pub(super) fn ask(&self, look: u64) -> bool {
         let is_first = !self.is_asked();
         if is_first {

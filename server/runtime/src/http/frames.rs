@@ -1,4 +1,4 @@
-//! The frames that an HTTP/2 client sends, told apart by their heads: what comes without data is paid for
+//! The frames that an HTTP/2 client sends, by their heads: what comes without data is paid for
 //! by what comes with it.
 //!
 //! Pings, priorities, settings and their like cost the core as much as requests do, and no request is
@@ -20,13 +20,13 @@ const END_STREAM: u8 = 1;
 const FRAME_COST: i64 = 512;
 /// What a request brings: its window's updates, a ping, its reset.
 const REQUEST_CREDIT: i64 = 8 * FRAME_COST;
-/// What a frame of data brings at the least: a client that measures its path answers each small answer with
+/// What a frame of data brings at least: a client that measures its path answers each small answer with
 /// its windows' updates and a ping.
 const DATA_CREDIT_MIN: i64 = 4 * FRAME_COST;
 /// What a byte of a request's trailers costs: a field may be one byte, takes a hundred in memory, and stays until
 /// its request looks at it. Clients of gRPC send none.
 const TRAILER_COST: i64 = 8 * FRAME_COST;
-/// What a connection may have on its account at the most: as much as it begins with.
+/// What a connection may have on its account at most: as much as it begins with.
 const CREDIT_MAX: i64 = 10_000 * FRAME_COST;
 /// What a connection that is asked to go may still send until it is cut.
 const FAREWELL_CREDIT: i64 = 1_000 * FRAME_COST;
@@ -49,7 +49,7 @@ pub(super) enum Account {
     Flooding,
 }
 
-/// What the head of a frame tells.
+/// What the head of a frame says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameHead {
     kind: u8,

@@ -23,7 +23,7 @@ pub(super) struct Heads {
 
 /// Why a request was refused for its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HeadRefused {
+pub(super) enum HeadRejected {
     TooManyFields,
     BudgetExceeded,
 }
@@ -45,16 +45,16 @@ impl Heads {
     }
 
     /// Room for a head on a connection, or why there is none.
-    pub(super) fn take<B>(watch: &Rc<Watch>, request: &Request<B>) -> Result<HeadRoom, HeadRefused> {
+    pub(super) fn take<B>(watch: &Rc<Watch>, request: &Request<B>) -> Result<HeadRoom, HeadRejected> {
         let heads = watch.heads();
         if request.headers().len() > heads.fields_max {
-            return Err(HeadRefused::TooManyFields);
+            return Err(HeadRejected::TooManyFields);
         }
         let bytes = STREAM_BYTES + bytes_of(request.headers()) + request.uri().path().len();
         let (before, after) = (watch.head_bytes.get(), watch.head_bytes.get() + bytes);
         let taken = heads.bytes.get() + heads.shared(after) - heads.shared(before);
         if taken > heads.bytes_max {
-            return Err(HeadRefused::BudgetExceeded);
+            return Err(HeadRejected::BudgetExceeded);
         }
         heads.bytes.set(taken);
         watch.head_bytes.set(after);
@@ -76,8 +76,8 @@ impl Drop for HeadRoom {
     }
 }
 
-impl HeadRefused {
-    /// How it is told. Without words: a body would wait for its client, and its stream with it.
+impl HeadRejected {
+    /// How it is answered. Without words: a body would wait for its client, and its stream with it.
     pub(super) fn status(self) -> StatusCode {
         match self {
             Self::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,

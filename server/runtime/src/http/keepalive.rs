@@ -1,5 +1,5 @@
 //! The timer by which hyper pings HTTP/2 clients: one that is there answers, and its silent streams
-//! live on; one that is gone is found out before the kernel does.
+//! stay; one that is gone is found out before the kernel does.
 use std::{
     future::Future,
     pin::Pin,

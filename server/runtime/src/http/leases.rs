@@ -1,7 +1,7 @@
 //! Who may read on while requests of its connection are in flight: what comes then is buffered until its
 //! request takes it, up to the connection's window. So many connections may do that at a time as there is
 //! memory for; the others are read on in the order in which they came to that, and their clients wait. A
-//! connection whose socket is drained gives its lease to who waits, unless data of its own lies unread: streams
+//! connection whose socket is drained gives its lease to one that waits, unless data of its own is unread: streams
 //! that are open for long share them.
 use std::{
     cell::{Cell, RefCell},
@@ -47,7 +47,7 @@ impl Leases {
             return Lease::Held;
         }
         counters::with(|c| c.reads_held_back += 1);
-        // It may stand in line still, from a request that has ended meanwhile.
+        // It may be in line still, from a request that has ended meanwhile.
         if watch.joins_line() {
             self.waiting.borrow_mut().push_back(Rc::downgrade(watch));
         }
@@ -59,11 +59,11 @@ impl Leases {
         !self.waiting.borrow().is_empty()
     }
 
-    /// Gives a lease that was held to who waits longest.
+    /// Gives a lease that was held to the one that waits longest.
     pub(super) fn pass_on(&self) {
         loop {
             let Some(next) = self.waiting.borrow_mut().pop_front() else { break };
-            // Who has gone, or needs none any more, has left its place behind.
+            // A connection that has gone, or needs none any more, has left its place behind.
             if next.upgrade().is_some_and(|watch| watch.get_lease()) {
                 return;
             }

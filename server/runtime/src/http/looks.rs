@@ -9,7 +9,7 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(500);
 
 /// How long a connection may keep its lease from others that wait, for what it has sent and its requests don't take.
-const LEASE_PATIENCE: Duration = Duration::from_secs(3);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a connection has to have waited for a request before it gives way to a new one: who sends one after the
 /// other keeps its own.
@@ -49,7 +49,7 @@ impl Looks {
             header: looks(limits.header_timeout),
             idle: looks(limits.idle_timeout),
             stall: looks(limits.stall_timeout),
-            lease: looks(LEASE_PATIENCE.min(limits.stall_timeout)),
+            lease: looks(LEASE_TIMEOUT.min(limits.stall_timeout)),
             eviction: looks(EVICTION_IDLE_MIN),
             farewell: looks(FAREWELL_MAX),
             grace: looks(GRACE_AFTER_END.min(limits.stall_timeout)),

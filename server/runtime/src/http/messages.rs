@@ -1,17 +1,17 @@
-//! Where an HTTP/1 client's requests and their chunks begin and end, for what hyper doesn't tell: a chunk that
+//! Where an HTTP/1 client's requests and their chunks begin and end, for what hyper doesn't report: a chunk that
 //! claims more than a body may have, which would be waited for as long as any that comes slowly; and whether a client
 //! that sends no more has sent its requests whole.
 //!
 //! Nothing is judged but that claim, and nothing copied but the beginnings of lines.
 
-use super::targets::Place;
+use super::targets::LinePosition;
 
 /// So much of a line is looked at: a name that counts, and a number.
 const LINE_BYTES: usize = 64;
 
 /// Where a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RequestState {
     /// In a head, or before it.
     Head,
     /// In a body of a length that is known, or a chunk: so many bytes are to come.
@@ -26,9 +26,9 @@ enum State {
 
 /// One connection's requests.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct HttpMessages {
     chunk_bytes_max: u64,
-    state: State,
+    state: RequestState,
     line: [u8; LINE_BYTES],
     line_len: usize,
     has_line: bool,
@@ -37,12 +37,12 @@ pub(super) struct Messages {
     ended: u64,
 }
 
-impl Messages {
+impl HttpMessages {
     /// None has begun. A chunk may claim so many bytes.
     pub(super) fn new(chunk_bytes_max: u64) -> Self {
         Self {
             chunk_bytes_max,
-            state: State::Head,
+            state: RequestState::Head,
             line: [0; LINE_BYTES],
             line_len: 0,
             has_line: false,
@@ -57,23 +57,23 @@ impl Messages {
         self.ended
     }
 
-    /// Takes in what was read, and tells whether a chunk claims too much.
+    /// Takes in what was read, and returns whether a chunk claims too much.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             match self.state {
-                State::Lost => return false,
-                State::Bytes(left) => {
+                RequestState::Lost => return false,
+                RequestState::Bytes(left) => {
                     let count = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     bytes = &bytes[count..];
                     self.bytes_end(left - count as u64);
                 }
-                State::Head | State::Size | State::Trailers => {
+                RequestState::Head | RequestState::Size | RequestState::Trailers => {
                     let end = bytes.iter().position(|byte| *byte == b'\n');
                     self.keep(&bytes[..end.unwrap_or(bytes.len())]);
                     let Some(end) = end else { return false };
                     bytes = &bytes[end + 1..];
                     if self.line_ends() {
-                        self.state = State::Lost;
+                        self.state = RequestState::Lost;
                         return true;
                     }
                 }
@@ -82,23 +82,23 @@ impl Messages {
         false
     }
 
-    /// Where the next byte stands, if it belongs to a request's first line or to an empty one before it.
-    pub(super) fn first_line(&self) -> Option<Place> {
-        let is_before_second = self.state == State::Head && !self.has_line;
+    /// Where the next byte is, if it belongs to a request's first line or to an empty one before it.
+    pub(super) fn first_line(&self) -> Option<LinePosition> {
+        let is_before_second = self.state == RequestState::Head && !self.has_line;
         let has_begun = self.line[..self.line_len].iter().any(|byte| *byte != b'\r');
-        is_before_second.then_some(if has_begun { Place::InLine } else { Place::BeforeLine })
+        is_before_second.then_some(if has_begun { LinePosition::InLine } else { LinePosition::BeforeLine })
     }
 
     /// Whether every request whose head has ended has come whole.
     pub(super) fn is_between_bodies(&self) -> bool {
-        self.state == State::Head
+        self.state == RequestState::Head
     }
 
     fn bytes_end(&mut self, left: u64) {
         match (left, self.is_chunked) {
-            (0, true) => self.state = State::Size,
+            (0, true) => self.state = RequestState::Size,
             (0, false) => self.request_ends(),
-            (left, _) => self.state = State::Bytes(left),
+            (left, _) => self.state = RequestState::Bytes(left),
         }
     }
 
@@ -113,13 +113,13 @@ impl Messages {
         let (line, len) = (self.line, std::mem::take(&mut self.line_len));
         let line = line[..len].trim_ascii_end();
         match (self.state, line.is_empty()) {
-            (State::Head, true) if self.has_line => self.head_ends(),
+            (RequestState::Head, true) if self.has_line => self.head_ends(),
             // Before a request there may be empty ones.
-            (State::Head, true) => {}
-            (State::Head, false) => self.field(line),
-            (State::Size, _) => return self.chunk_begins(line),
-            (State::Trailers, true) => self.request_ends(),
-            (State::Trailers, false) | (State::Bytes(_) | State::Lost, _) => {}
+            (RequestState::Head, true) => {}
+            (RequestState::Head, false) => self.field(line),
+            (RequestState::Size, _) => return self.chunk_begins(line),
+            (RequestState::Trailers, true) => self.request_ends(),
+            (RequestState::Trailers, false) | (RequestState::Bytes(_) | RequestState::Lost, _) => {}
         }
         false
     }
@@ -134,8 +134,8 @@ impl Messages {
             let digits = std::str::from_utf8(length).unwrap_or_default();
             match digits.parse() {
                 Ok(length) if line.len() < LINE_BYTES => self.length = length,
-                // A number that may go on behind what is looked at is another one.
-                Ok(_) | Err(_) => self.state = State::Lost,
+                // A number that may go on after what is looked at is another one.
+                Ok(_) | Err(_) => self.state = RequestState::Lost,
             }
         } else if value("transfer-encoding:").is_some() {
             // hyper takes no other encoding than a last one of this name.
@@ -145,9 +145,9 @@ impl Messages {
 
     fn head_ends(&mut self) {
         match (self.is_chunked, self.length) {
-            (true, _) => self.state = State::Size,
+            (true, _) => self.state = RequestState::Size,
             (false, 0) => self.request_ends(),
-            (false, length) => self.state = State::Bytes(length),
+            (false, length) => self.state = RequestState::Bytes(length),
         }
     }
 
@@ -160,11 +160,11 @@ impl Messages {
         let size =
             std::str::from_utf8(&line[..digits]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
         match size {
-            None => self.state = State::Lost,
-            Some(0) => self.state = State::Trailers,
+            None => self.state = RequestState::Lost,
+            Some(0) => self.state = RequestState::Trailers,
             Some(size) if size > self.chunk_bytes_max => return true,
             // The line's end after it belongs to it.
-            Some(size) => self.state = State::Bytes(size + 2),
+            Some(size) => self.state = RequestState::Bytes(size + 2),
         }
         false
     }
@@ -180,7 +180,7 @@ mod tests {
 
     fn check(bytes: &str, claims_too_much: bool) {
         for piece in [1, 2, 7, 1000] {
-            let mut messages = Messages::new(1000);
+            let mut messages = HttpMessages::new(1000);
             let claims = bytes.as_bytes().chunks(piece).filter(|bytes| messages.read(bytes)).count();
             assert_eq!(claims, usize::from(claims_too_much), "{bytes:?} in pieces of {piece}");
         }
@@ -206,11 +206,12 @@ mod tests {
         let get = "GET /?a HTTP/1.1\r\nhost: a\r\n\r\n";
         let post = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n0\r\n\r\n56789";
         let chunked = CHUNKED.to_owned() + "a\r\n0\r\n\r\n56789\r\n0\r\n\r\n";
-        let (mut messages, mut ended) = (Messages::new(1000), Vec::new());
+        let (mut messages, mut ended) = (HttpMessages::new(1000), Vec::new());
         let requests = [get, post, get, post, post, &chunked, get, &chunked, post];
         for (at, byte) in requests.concat().bytes().enumerate() {
             messages.read(&[byte]);
-            let is_first_byte = messages.first_line() == Some(Place::BeforeLine) && messages.line_len == 0;
+            let is_first_byte =
+                messages.first_line() == Some(LinePosition::BeforeLine) && messages.line_len == 0;
             assert!(!is_first_byte || messages.is_between_bodies());
             ended.extend(is_first_byte.then_some(at + 1));
         }
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn a_number_that_goes_on_behind_what_is_looked_at_is_taken_for_no_other() {
         let length = format!("POST / HTTP/1.1\r\ncontent-length:{}1000\r\n\r\n", " ".repeat(46));
-        let mut messages = Messages::new(1000);
+        let mut messages = HttpMessages::new(1000);
         assert!(!messages.read((length + &"x".repeat(100)).as_bytes()));
         assert_eq!((messages.first_line(), messages.is_between_bodies()), (None, false));
         check(&(CHUNKED.to_owned() + &"0".repeat(LINE_BYTES) + "5\r\n"), true);
@@ -231,12 +232,12 @@ mod tests {
 
     #[test]
     fn a_first_line_goes_on_to_its_end_in_however_many_pieces() {
-        let mut messages = Messages::new(1000);
+        let mut messages = HttpMessages::new(1000);
         for (byte, expect) in [
-            (b'\r', Some(Place::BeforeLine)),
-            (b'\n', Some(Place::BeforeLine)),
-            (b'G', Some(Place::InLine)),
-            (b'\r', Some(Place::InLine)),
+            (b'\r', Some(LinePosition::BeforeLine)),
+            (b'\n', Some(LinePosition::BeforeLine)),
+            (b'G', Some(LinePosition::InLine)),
+            (b'\r', Some(LinePosition::InLine)),
             (b'\n', None),
         ] {
             messages.read(&[byte]);

@@ -53,7 +53,7 @@ use self::{
     socket::Socket,
     spawner::LocalSpawner,
     tracked::TrackedService,
-    watch::{Protocol, Watch, Watches},
+    watch::{HttpProtocol, Watch, Watches},
     watched_io::WatchedIo,
 };
 use super::{
@@ -268,12 +268,12 @@ impl HttpServer {
             Ok(protocol) => {
                 watch.speaks(protocol);
                 match protocol {
-                    Protocol::Http1 => {
+                    HttpProtocol::Http1 => {
                         let service = TrackedService::of_requests(service, watch.clone());
                         let connection = self.0.http1.serve_connection(io, service);
                         drive(connection, http1::Connection::graceful_shutdown, &watch).await
                     }
-                    Protocol::Http2 => {
+                    HttpProtocol::Http2 => {
                         let spawner = self.0.spawner.clone();
                         let service = TrackedService::of_streams(service, watch.clone(), spawner);
                         let connection = self.0.http2.serve_connection(io, service);
@@ -339,7 +339,7 @@ fn account(end: End) {
         End::Expired(expiry) => {
             match expiry {
                 Expiry::Left => counters::with(|c| c.connection_errors += 1),
-                // Counted when it was told to go.
+                // Counted when it was asked to go.
                 Expiry::Flood | Expiry::Evicted => {}
                 Expiry::Header | Expiry::Idle | Expiry::Stall | Expiry::Unread | Expiry::Stays => {
                     counters::with(|c| c.connections_timed_out += 1);

@@ -4,12 +4,12 @@
 //! It knows neither sockets nor clocks: looks come at even intervals, and bytes when they come.
 use std::time::Duration;
 
-/// What a body brings in a second at the least, averaged over [`PATIENCE`]. Who sends as little is gone after a
-/// request's time limit anyway, unless his body is a few packets.
+/// What a body brings in a second at least, averaged over [`BODY_TIMEOUT`]. A client that sends as little is gone after a
+/// request's time limit anyway, unless the body is a few packets.
 const BYTES_A_SECOND: u64 = 1 << 10;
 
 /// How long nothing need come, after a request's begin or what was sent at that pace.
-const PATIENCE: Duration = Duration::from_secs(3);
+const BODY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The floor in looks.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ impl Floor {
     pub(super) fn new(interval: Duration) -> Self {
         let interval_us = interval.as_micros().max(1) as u64;
         let bytes_a_look = (BYTES_A_SECOND * interval_us).div_ceil(1_000_000);
-        let looks = (PATIENCE.as_micros() as u64).div_ceil(interval_us);
+        let looks = (BODY_TIMEOUT.as_micros() as u64).div_ceil(interval_us);
         // What is less than a look's is below the floor.
         Self { bytes_a_look, credit_max: bytes_a_look * (looks + 1) }
     }
@@ -31,13 +31,13 @@ impl Floor {
 
 /// The pace of one connection's bodies. Time that is spent waiting for them is paid for by what comes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct BodyPace {
     /// In bytes.
     credit: u64,
     slow_since: Option<u64>,
 }
 
-impl Pace {
+impl BodyPace {
     /// Of a client that begins to send.
     pub(super) fn new(floor: Floor) -> Self {
         Self { credit: floor.credit_max, slow_since: None }
@@ -74,7 +74,7 @@ mod tests {
     /// After how many seconds a client that sends so many bytes at each look counts as slow, of a hundred.
     fn slow_after(bytes_a_look: u64) -> Option<u64> {
         let floor = Floor::new(Duration::from_secs(1) / LOOKS_A_SECOND as u32);
-        let mut pace = Pace::new(floor);
+        let mut pace = BodyPace::new(floor);
         (0..100 * LOOKS_A_SECOND).find_map(|look| {
             pace.came(bytes_a_look, floor);
             pace.waited(look, floor);
@@ -93,7 +93,7 @@ mod tests {
     fn a_kibibyte_a_second_is_a_pace_however_it_comes() {
         assert_eq!(slow_after(512), None);
         let floor = Floor::new(Duration::from_millis(500));
-        let mut pace = Pace::new(floor);
+        let mut pace = BodyPace::new(floor);
         for look in 0..200 {
             if look % 5 == 0 {
                 pace.came(2560, floor);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn much_at_once_pays_for_no_more_than_a_few_seconds_and_a_slow_client_may_become_decent() {
         let floor = Floor::new(Duration::from_millis(500));
-        let mut pace = Pace::new(floor);
+        let mut pace = BodyPace::new(floor);
         pace.came(1 << 30, floor);
         (0..20).for_each(|look| pace.waited(look, floor));
         assert_eq!(pace.slow_since(), Some(6));

@@ -1,6 +1,6 @@
 //! HTTP/2 streams whose client takes nothing of its answer: each is reset after the stall timeout.
 //!
-//! Its connection tells nothing of it, for pings and other streams move bytes there. But hyper asks
+//! Its connection says nothing of it, for pings and other streams move bytes there. But hyper asks
 //! a body for a frame only once it has sent the last one on: so a stream that was given a frame and
 //! asks for none waits for its client. To drop hyper's task of the stream is to reset it.
 use std::{

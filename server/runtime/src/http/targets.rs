@@ -3,9 +3,9 @@
 //!
 //! It knows lines and bytes, no requests: where one begins is the connection's to know.
 
-/// Where what comes stands.
+/// Where what comes is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LinePosition {
     /// Before a request's first line: there may be empty ones.
     BeforeLine,
     /// In that line.
@@ -20,10 +20,10 @@ fn is_raw(byte: u8) -> bool {
 
 /// The same bytes with the first line's raw ones percent-encoded. `None`: there are none, or it would grow by more than
 /// `growth_max` bytes.
-pub(super) fn encoded(bytes: &[u8], place: Place, growth_max: usize) -> Option<Vec<u8>> {
+pub(super) fn encoded(bytes: &[u8], place: LinePosition, growth_max: usize) -> Option<Vec<u8>> {
     let begin = match place {
-        Place::BeforeLine => bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?,
-        Place::InLine => 0,
+        LinePosition::BeforeLine => bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?,
+        LinePosition::InLine => 0,
     };
     let length = bytes[begin..].iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len() - begin);
     let (line, rest) = bytes[begin..].split_at(length);
@@ -53,13 +53,13 @@ fn percent_encoded(byte: u8) -> [u8; 3] {
 mod tests {
     use super::*;
 
-    fn check_in(place: Place, bytes: &str, expect: Option<&str>) {
+    fn check_in(place: LinePosition, bytes: &str, expect: Option<&str>) {
         let encoded = encoded(bytes.as_bytes(), place, 100).map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(encoded.as_deref(), expect, "{bytes:?}");
     }
 
     fn check(bytes: &str, expect: Option<&str>) {
-        check_in(Place::BeforeLine, bytes, expect);
+        check_in(LinePosition::BeforeLine, bytes, expect);
     }
 
     #[test]
@@ -73,10 +73,10 @@ mod tests {
 
     #[test]
     fn a_line_that_came_in_part_goes_on_to_its_end_and_no_further() {
-        check_in(Place::InLine, "=\"b", Some("=%22b"));
-        check_in(Place::InLine, "\"\r\nhost: \"x\"\r\n", Some("%22\r\nhost: \"x\"\r\n"));
+        check_in(LinePosition::InLine, "=\"b", Some("=%22b"));
+        check_in(LinePosition::InLine, "\"\r\nhost: \"x\"\r\n", Some("%22\r\nhost: \"x\"\r\n"));
         for end in ["\r\n", "\n"] {
-            check_in(Place::InLine, &format!("{end}host: \"x\"\r\n\r\n"), None);
+            check_in(LinePosition::InLine, &format!("{end}host: \"x\"\r\n\r\n"), None);
         }
     }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_a_line_grows_by_has_a_bound() {
-        let quotes = |count: usize| encoded("\"".repeat(count).as_bytes(), Place::InLine, 100);
+        let quotes = |count: usize| encoded("\"".repeat(count).as_bytes(), LinePosition::InLine, 100);
         assert_eq!(quotes(50).unwrap().len(), 150);
         assert_eq!(quotes(51), None);
     }

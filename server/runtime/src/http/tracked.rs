@@ -18,7 +18,7 @@ use hyper::{body::Incoming, service::Service};
 use pin_project_lite::pin_project;
 
 use super::{
-    heads::{HeadRefused, HeadRoom, Heads},
+    heads::{HeadRejected, HeadRoom, Heads},
     spawner::LocalSpawner,
     stream_watch::StreamWatch,
     watch::Watch,
@@ -136,7 +136,7 @@ fn tell_of_panic(panic: &(dyn Any + Send)) {
 #[derive(Debug, Clone, Copy)]
 enum Unserved {
     Panicked,
-    Refused(HeadRefused),
+    Refused(HeadRejected),
 }
 
 impl Unserved {

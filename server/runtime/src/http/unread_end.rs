@@ -1,4 +1,4 @@
-//! The end of a connection that nobody reads: while an HTTP/1 request is in flight, behind bytes of a further one. It
+//! The end of a connection that nobody reads: while an HTTP/1 request is in flight, after bytes of a further one. It
 //! knows whether the other side has ended and how many requests came whole, and the words for what a client does then;
 //! what becomes of that is the watch's.
 
@@ -11,7 +11,7 @@ use crate::readiness::Hangup;
 
 /// What a connection's client does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Client {
+pub(super) enum ClientEnd {
     /// It may send more.
     Sends,
     /// It has ended its sending side: it waits for its answer, or has gone.

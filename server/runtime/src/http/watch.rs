@@ -21,9 +21,9 @@ use super::{
     heads::Heads,
     leases::{Lease, Leases, Leaves},
     looks::{self, Looks},
-    pace::{Floor, Pace},
+    pace::{BodyPace, Floor},
     stream_watch::StreamWatch,
-    unread_end::{Client, UnreadEnd},
+    unread_end::{ClientEnd, UnreadEnd},
 };
 use crate::{
     counters, peers::Peer, readiness::Hangup, shutdown::Shutdown, tasks::spawn_essential, timers::sleep,
@@ -103,13 +103,13 @@ impl Watches {
             unread_end: UnreadEnd::new(hangup),
             // A connection is made to send a request: its first head is on its way.
             phase: Cell::new(Phase::Head { since: self.look.get() }),
-            protocol: Cell::new(Protocol::Http1),
+            protocol: Cell::new(HttpProtocol::Http1),
             farewell: Farewell::default(),
             in_flight: Cell::new(0),
             is_writing: Cell::new(false),
             bodies_awaited: Cell::new(0),
-            pace: Cell::new(Pace::new(self.floor)),
-            client: Cell::new(Client::Sends),
+            pace: Cell::new(BodyPace::new(self.floor)),
+            client: Cell::new(ClientEnd::Sends),
             reads: Cell::new(0),
             lease: Cell::default(),
             is_in_line: Cell::default(),
@@ -145,8 +145,8 @@ impl Watches {
         self.handshakes.look();
     }
 
-    /// Takes a lease from a connection that needs none now, for who waits longest. Looks at all connections once
-    /// while leases are waited for, not once for each that waits: who is drained meanwhile yields by itself.
+    /// Takes a lease from a connection that needs none now, for the one that waits longest. Looks at all connections
+    /// once while leases are waited for, not once for each that waits: who is drained meanwhile yields by itself.
     fn find_lease(&self) {
         if self.may_find_lease.get() {
             let is_found = self.connections.borrow().iter().any(|watch| watch.yield_lease());
@@ -156,7 +156,7 @@ impl Watches {
 
     /// Ends one whose TLS handshake isn't through, for a newcomer from that address; where there is none to spare, the
     /// one of these connections that has waited longest for a request, for the rest of a request's head, or for a body
-    /// that comes too slowly. Tells whether one has for long enough.
+    /// that comes too slowly. Returns whether one has for long enough.
     pub(super) fn evict(&self, crowd: &Rc<Crowd>, newcomer: Peer) -> bool {
         let look = self.look.get();
         if let Some(watch) = crowd.take_unfinished(newcomer) {
@@ -231,7 +231,7 @@ async fn look_again_and_again(watches: Weak<Watches>, interval: Duration, shutdo
 
 /// What a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(super) enum HttpProtocol {
     Http1,
     /// Its frames (pings, settings) come between requests too, so bytes alone begin no head.
     Http2,
@@ -243,7 +243,7 @@ pub(super) struct Watch {
     crowd: Rc<Crowd>,
     pub(super) unread_end: UnreadEnd,
     phase: Cell<Phase>,
-    protocol: Cell<Protocol>,
+    protocol: Cell<HttpProtocol>,
     /// It closes once what is in flight is answered.
     farewell: Farewell,
     in_flight: Cell<u32>,
@@ -252,15 +252,15 @@ pub(super) struct Watch {
     /// Requests in flight that wait for more of their bodies.
     bodies_awaited: Cell<u32>,
     /// That of all of them together.
-    pace: Cell<Pace>,
-    client: Cell<Client>,
+    pace: Cell<BodyPace>,
+    client: Cell<ClientEnd>,
     /// Times that bytes came.
     reads: Cell<u64>,
     lease: Cell<Lease>,
     is_in_line: Cell<bool>,
     /// Where its socket had nothing more to read.
     drained: Cell<Option<Leaves>>,
-    /// Since when it keeps a lease from others, for what lies unread.
+    /// Since when it keeps a lease from others, for what is unread.
     unread_since: Cell<Option<u64>>,
     /// The heads of its HTTP/2 requests in flight.
     pub(super) head_bytes: Cell<usize>,
@@ -284,7 +284,7 @@ impl Watch {
         match (expiry, self.protocol.get()) {
             // HTTP/2 can say that it closes: a request that is on its way then is answered, or the client
             // knows that it wasn't looked at.
-            (Expiry::Idle, Protocol::Http2) => {
+            (Expiry::Idle, HttpProtocol::Http2) => {
                 if self.farewell.ask(self.now()) {
                     counters::with(|c| c.connections_timed_out += 1);
                 }
@@ -298,7 +298,7 @@ impl Watch {
                 | Expiry::Evicted
                 | Expiry::Stays
                 | Expiry::Left,
-                Protocol::Http1 | Protocol::Http2,
+                HttpProtocol::Http1 | HttpProtocol::Http2,
             ) => {
                 self.expired.set(Some(expiry));
             }
@@ -327,11 +327,11 @@ impl Watch {
 
     pub(super) fn request_begins(&self) {
         if self.in_flight.get() == 0 {
-            self.pace.set(Pace::new(self.watches.floor));
+            self.pace.set(BodyPace::new(self.watches.floor));
         }
-        if self.client.get() == Client::IsAnswered {
+        if self.client.get() == ClientEnd::IsAnswered {
             // That was the answer to the request before it.
-            self.client.set(Client::Ended);
+            self.client.set(ClientEnd::Ended);
         }
         self.in_flight.set(self.in_flight.get() + 1);
         self.unread_end.request_begins();
@@ -343,8 +343,9 @@ impl Watch {
         self.in_flight.set(left);
         if left == 0 {
             self.phase.set(Phase::Idle { since: self.now() });
-            // What comes between requests is read without one; and an end that was kept from who reads is told now.
-            if self.give_lease_up() == Lease::Waiting || self.client.get() != Client::Sends {
+            // What comes between requests is read without one; and an end that was kept from the reader is reported
+            // now.
+            if self.give_lease_up() == Lease::Waiting || self.client.get() != ClientEnd::Sends {
                 self.wake();
             }
         }
@@ -381,12 +382,12 @@ impl Watch {
         }
     }
 
-    /// The client has ended its sending side. Tells whether that is to be kept from who reads: a request that came
+    /// The client has ended its sending side. Returns whether that is to be kept from the reader: a request that came
     /// whole is in flight, and its client may wait for the answer.
     pub(super) fn is_ended(self: &Rc<Self>) -> bool {
         let waits = self.in_flight.get() > 0;
-        if waits && self.client.get() == Client::Sends {
-            self.client.set(Client::Ended);
+        if waits && self.client.get() == ClientEnd::Sends {
+            self.client.set(ClientEnd::Ended);
             // From now on, whenever the last byte came.
             self.phase.set(Phase::Busy { moved: self.now() });
             self.watches.one_ends(self);
@@ -394,7 +395,7 @@ impl Watch {
         waits
     }
 
-    /// Behind bytes that nobody reads while a request is in flight, the end of the sending side isn't read either.
+    /// After bytes that nobody reads while a request is in flight, the end of the sending side isn't read either.
     fn look_at_end(self: &Rc<Self>) {
         if self.unread_end.has_come() && !self.is_writing.get() {
             self.is_ended();
@@ -409,7 +410,7 @@ impl Watch {
 
     /// Whether its client, which sends no more, has no byte of an answer yet.
     fn is_in_grace(&self) -> bool {
-        self.in_flight.get() > 0 && self.client.get() == Client::Ended
+        self.in_flight.get() > 0 && self.client.get() == ClientEnd::Ended
     }
 
     /// Whether no request is in flight: what comes now begins one, or goes on with its head.
@@ -417,7 +418,7 @@ impl Watch {
         self.in_flight.get() == 0
     }
 
-    /// Whether more may be read now. Who may not is woken when it may.
+    /// Whether more may be read now. Whoever may not is woken when it may.
     pub(super) fn may_read(self: &Rc<Self>) -> bool {
         if self.in_flight.get() > 0 && self.lease.get() == Lease::None {
             self.lease.set(self.watches.leases.ask(self));
@@ -438,7 +439,7 @@ impl Watch {
         }
     }
 
-    /// Lets others have its lease where it needs none. Tells whether it did.
+    /// Lets others have its lease where it needs none. Returns whether it did.
     fn yield_lease(&self) -> bool {
         match (self.lease.get(), self.drained.get()) {
             (Lease::Held, Some(Leaves::Nothing)) => {
@@ -453,7 +454,7 @@ impl Watch {
         }
     }
 
-    /// Its requests took some of what lay unread.
+    /// Its requests took some of what was unread.
     pub(super) fn is_taken(&self, leaves: Leaves) {
         self.unread_since.set(None);
         if self.drained.get().is_some() {
@@ -529,9 +530,9 @@ impl Watch {
     }
 
     /// Says what the connection turned out to speak.
-    pub(super) fn speaks(&self, protocol: Protocol) {
+    pub(super) fn speaks(&self, protocol: HttpProtocol) {
         self.protocol.set(protocol);
-        if protocol == Protocol::Http2 {
+        if protocol == HttpProtocol::Http2 {
             // The preface stands for a head: a channel may be opened long before its first call.
             self.phase.set(Phase::Idle { since: self.now() });
         }
@@ -541,11 +542,11 @@ impl Watch {
         self.drained.set(None);
         self.reads.set(self.reads.get() + 1);
         match (self.phase.get(), self.protocol.get()) {
-            (Phase::Idle { .. }, Protocol::Http1) => self.phase.set(Phase::Head { since: self.now() }),
+            (Phase::Idle { .. }, HttpProtocol::Http1) => self.phase.set(Phase::Head { since: self.now() }),
             // Pings and their answers: they come for as long as both sides are there.
-            (Phase::Idle { .. }, Protocol::Http2) => {}
-            (Phase::Head { .. }, Protocol::Http1 | Protocol::Http2) => {}
-            (Phase::Busy { .. }, Protocol::Http1 | Protocol::Http2) => {
+            (Phase::Idle { .. }, HttpProtocol::Http2) => {}
+            (Phase::Head { .. }, HttpProtocol::Http1 | HttpProtocol::Http2) => {}
+            (Phase::Busy { .. }, HttpProtocol::Http1 | HttpProtocol::Http2) => {
                 self.phase.set(Phase::Busy { moved: self.now() });
             }
         }
@@ -556,12 +557,12 @@ impl Watch {
         if let Phase::Busy { .. } = self.phase.get() {
             self.phase.set(Phase::Busy { moved: self.now() });
         }
-        if self.client.get() == Client::Ended {
-            self.client.set(Client::IsAnswered);
+        if self.client.get() == ClientEnd::Ended {
+            self.client.set(ClientEnd::IsAnswered);
         }
     }
 
-    /// Since which look no request is in flight, or bodies come too slowly, where the connection is open and not told
+    /// Since which look no request is in flight, or bodies come too slowly, where the connection is open and not asked
     /// to go.
     fn waiting_since(self: &Rc<Self>) -> Option<u64> {
         let is_open = Rc::strong_count(self) > 1 && self.expired.get().is_none();

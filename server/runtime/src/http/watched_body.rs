@@ -1,4 +1,4 @@
-//! A request's body as it comes: its connection's watch is told when the client is waited for, and what comes.
+//! A request's body as it comes: its connection's watch learns when the client is waited for, and what comes.
 //!
 //! What of it may be held, and how long it may take as a whole, is the service's to bound.
 use std::{

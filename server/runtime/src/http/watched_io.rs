@@ -1,5 +1,5 @@
 //! A connection as hyper reads and writes it: its bytes are noted with its watch, and looked at for what hyper
-//! doesn't tell.
+//! doesn't report.
 use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
@@ -12,28 +12,28 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 use super::{
     Http2,
-    crowd::Unfinished,
+    crowd::UnfinishedHandshake,
     frames::FrameAccount,
     leases::Leaves,
-    messages::Messages,
+    messages::HttpMessages,
     socket::Socket,
-    targets::{self, Place},
-    watch::{Protocol, Watch},
-    window::Window,
+    targets::{self, LinePosition},
+    watch::{HttpProtocol, Watch},
+    window::ConnectionWindow,
 };
-use crate::io::{Seen, poll_read_seen};
+use crate::io::{SeenBytes, poll_read_seen};
 
 /// A connection whose bytes are noted, and whose first bytes may be looked at before they are read.
 pub(super) struct WatchedIo {
     io: Socket,
     watch: Rc<Watch>,
-    handshake: Option<Unfinished>,
+    handshake: Option<UnfinishedHandshake>,
     /// Looked at, to be read again.
     looked_at: Vec<u8>,
     /// Where it speaks HTTP/2.
     frames: Option<Frames>,
     /// Where it speaks HTTP/1.
-    messages: Messages,
+    messages: HttpMessages,
     /// A chunk claims more than a body may have: nothing more is read.
     claims_too_much: bool,
     /// Its client ended its sending side.
@@ -44,7 +44,7 @@ pub(super) struct WatchedIo {
 /// What is known of a connection by its frames.
 struct Frames {
     account: FrameAccount,
-    window: Window,
+    window: ConnectionWindow,
     /// The look up to which time has paid into the account.
     look: u64,
 }
@@ -53,8 +53,13 @@ struct Frames {
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl WatchedIo {
-    pub(super) fn new(io: Socket, handshake: Option<Unfinished>, http2: Http2, watch: Rc<Watch>) -> Self {
-        let messages = Messages::new(watch.chunk_bytes_max());
+    pub(super) fn new(
+        io: Socket,
+        handshake: Option<UnfinishedHandshake>,
+        http2: Http2,
+        watch: Rc<Watch>,
+    ) -> Self {
+        let messages = HttpMessages::new(watch.chunk_bytes_max());
         Self {
             io,
             watch,
@@ -68,8 +73,8 @@ impl WatchedIo {
         }
     }
 
-    /// Looks at the connection's first bytes until they tell what it speaks.
-    pub(super) fn poll_protocol(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Protocol>> {
+    /// Looks at the connection's first bytes until they show what it speaks.
+    pub(super) fn poll_protocol(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<HttpProtocol>> {
         let mut bytes = [MaybeUninit::uninit(); H2_PREFACE.len()];
         while self.looked_at.len() < H2_PREFACE.len() {
             let mut buffer = ReadBuf::uninit(&mut bytes[self.looked_at.len()..]);
@@ -80,21 +85,22 @@ impl WatchedIo {
             ready!(polled)?;
             let is_end = buffer.filled().is_empty();
             self.looked_at.extend_from_slice(buffer.filled());
-            // Whoever speaks it all the same is told by HTTP/1 that this is none.
+            // Whoever speaks it all the same gets HTTP/1's answer that this isn't a request.
             if self.http2 == Http2::Refused || is_end || !H2_PREFACE.starts_with(&self.looked_at) {
                 let growth_max = self.watch.line_growth_max();
-                if let Some(encoded) = targets::encoded(&self.looked_at, Place::BeforeLine, growth_max) {
+                if let Some(encoded) = targets::encoded(&self.looked_at, LinePosition::BeforeLine, growth_max)
+                {
                     self.looked_at = encoded;
                 }
-                return Poll::Ready(Ok(Protocol::Http1));
+                return Poll::Ready(Ok(HttpProtocol::Http1));
             }
         }
         self.frames = Some(Frames {
             account: FrameAccount::default(),
-            window: Window::new(self.watch.window_bytes()),
+            window: ConnectionWindow::new(self.watch.window_bytes()),
             look: self.watch.now(),
         });
-        Poll::Ready(Ok(Protocol::Http2))
+        Poll::Ready(Ok(HttpProtocol::Http2))
     }
 }
 
@@ -135,7 +141,7 @@ impl WatchedIo {
             self.claims_too_much = self.messages.read(&self.looked_at[..count]);
             self.watch.unread_end.came_whole(self.messages.ended());
         }
-        // What is left may lie here for long, and is no more than a line has grown by.
+        // What is left may be here for long, and is no more than a line has grown by.
         self.looked_at = self.looked_at.split_off(count);
     }
 
@@ -144,7 +150,7 @@ impl WatchedIo {
             if let Some(frames) = &mut self.frames {
                 frames.read(bytes, &self.watch);
             }
-            Seen::Passed
+            SeenBytes::Passed
         });
         match polled {
             Poll::Ready(Ok(())) => self.watch.bytes_read(),
@@ -166,12 +172,12 @@ impl WatchedIo {
                 && let Some(encoded) = targets::encoded(bytes, place, watch.line_growth_max())
             {
                 *looked_at = encoded;
-                return Seen::Kept;
+                return SeenBytes::Kept;
             }
-            // What came before the claim is a request's: it is told.
+            // What came before the claim is a request's: it is passed on.
             *claims_too_much = messages.read(bytes);
             watch.unread_end.came_whole(messages.ended());
-            Seen::Passed
+            SeenBytes::Passed
         });
         match polled {
             Poll::Ready(Ok(())) if !self.looked_at.is_empty() => self.read_again(&mut buffer),

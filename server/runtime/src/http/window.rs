@@ -1,4 +1,4 @@
-//! What of an HTTP/2 connection's window may lie unread in memory, by what passes: data that comes, and room
+//! What of an HTTP/2 connection's window may be unread in memory, by what passes: data that comes, and room
 //! that hyper grants for more of it once its requests have taken some.
 use super::frames::FrameHeads;
 
@@ -7,20 +7,20 @@ const FIRST_WINDOW_BYTES: i64 = 65_535;
 
 /// One connection's window.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct ConnectionWindow {
     bytes: i64,
     /// Beyond the first.
     granted_bytes: i64,
     written: FrameHeads,
 }
 
-impl Window {
+impl ConnectionWindow {
     /// Of so many bytes.
     pub(super) fn new(bytes: u32) -> Self {
         Self { bytes: i64::from(bytes), granted_bytes: 0, written: FrameHeads::default() }
     }
 
-    /// Takes in what was written, and tells whether it grants the client more.
+    /// Takes in what was written, and returns whether it grants the client more.
     pub(super) fn written(&mut self, bytes: &[u8]) -> bool {
         let before = self.granted_bytes;
         self.written.read(bytes, |frame| {
@@ -31,7 +31,7 @@ impl Window {
         self.granted_bytes > before
     }
 
-    /// Whether more lies unread than a third of the window, where `data_bytes` have come so far. Less is no sign:
+    /// Whether more is unread than a third of the window, where `data_bytes` have come so far. Less is no sign:
     /// before half of what is left of the window was taken, hyper grants nothing.
     pub(super) fn holds_unread(&self, data_bytes: u64) -> bool {
         let left = FIRST_WINDOW_BYTES + self.granted_bytes - i64::try_from(data_bytes).unwrap_or(i64::MAX);
@@ -55,7 +55,7 @@ mod tests {
     fn a_window_holds_unread_what_came_and_was_not_granted_again() {
         let answer = frame(0, 0, 5000);
         for piece in [1, 8, 13, 10_000] {
-            let mut window = Window::new(90_000);
+            let mut window = ConnectionWindow::new(90_000);
             let bytes =
                 [grant(0, 90_000 - 65_535), answer.clone(), grant(1, 50_000), answer.clone()].concat();
             let grants = bytes.chunks(piece).filter(|bytes| window.written(bytes)).count();

@@ -13,7 +13,7 @@ use rustls::{
     },
 };
 
-use super::{TlsFault, TlsSettings, certificates, own_ca, san};
+use super::{TlsError, TlsSettings, certificates, own_ca, san};
 
 const CA_SETTING: &str = "client_ca";
 
@@ -33,7 +33,7 @@ pub enum ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// Who has no certificate has no allowed name either.
+    /// A client without a certificate has no allowed name either.
     pub(super) fn strictness(&self, names_clients: bool) -> Strictness {
         match self {
             Self::None => Strictness::Anybody,
@@ -74,7 +74,7 @@ struct Verifier {
 }
 
 /// The certificates of the CAs that vouch for clients.
-pub(super) fn cas(clients: &ClientCertificates) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
+pub(super) fn cas(clients: &ClientCertificates) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     match clients {
         ClientCertificates::None | ClientCertificates::Requested | ClientCertificates::AnyRequired => {
             Ok(Vec::new())
@@ -91,7 +91,7 @@ pub(super) fn verifier(
     cas: Vec<CertificateDer<'static>>,
     provider: &Arc<CryptoProvider>,
     cautions: &mut Vec<String>,
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsFault> {
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
     let trust = match &settings.clients {
         ClientCertificates::None => return Ok(None),
         ClientCertificates::Requested | ClientCertificates::AnyRequired => Trust::Anybody,
@@ -105,13 +105,13 @@ pub(super) fn verifier(
     Ok(Some(Arc::new(Verifier { trust, is_mandatory, allowed_sans, algorithms })))
 }
 
-/// rustls doesn't look at the dates of CAs: those that don't hold are left out here.
+/// rustls doesn't look at the dates of CAs: those that aren't valid are left out here.
 fn trust(
     named: Option<&str>,
     cas: Vec<CertificateDer<'static>>,
     provider: &Arc<CryptoProvider>,
     cautions: &mut Vec<String>,
-) -> Result<Trust, TlsFault> {
+) -> Result<Trust, TlsError> {
     if named.is_none() {
         cautions.push(
             "client certificates are verified, and no client_ca_file says by whom: none will do".to_owned(),
@@ -122,12 +122,12 @@ fn trust(
     }
     let mut roots = RootCertStore::empty();
     for certificate in &cas {
-        roots.add(certificate.clone()).map_err(|error| TlsFault::new(CA_SETTING, error))?;
+        roots.add(certificate.clone()).map_err(|error| TlsError::new(CA_SETTING, error))?;
     }
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
     match verifier {
         Ok(verifier) => Ok(Trust::Cas { verifier, certificates: cas }),
-        Err(error) => Err(TlsFault::new(CA_SETTING, error)),
+        Err(error) => Err(TlsError::new(CA_SETTING, error)),
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) fn fields(certificate: &[u8]) -> Option<Elements<'_>> {
     only(whole, SEQUENCE).map(Elements)
 }
 
-/// Elements of DER, one after the other: a kind, a length, and so many bytes. It ends at what is none.
+/// Elements of DER, one after the other: a kind, a length, and so many bytes. It ends at the first byte that begins
+/// none.
 pub(super) struct Elements<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Elements<'a> {

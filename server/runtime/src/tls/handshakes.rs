@@ -13,15 +13,15 @@ use std::{
 use silverback_host::waiters::KeptWaker;
 
 use crate::{
-    peers::{ByPeer, Number, Peer, Turn},
+    peers::{ByPeer, Peer, PeerNumber, RoundStart},
     timers::now,
 };
 
 /// What a handshake may take while one other waits. While as many wait as there are places, it is half of that, and
 /// so on.
-const PATIENCE_MAX: Duration = Duration::from_secs(1);
+const HANDSHAKE_TIMEOUT_MAX: Duration = Duration::from_secs(1);
 /// What it may take in any case: a client far away answers within that.
-const PATIENCE_MIN: Duration = Duration::from_millis(50);
+const HANDSHAKE_TIMEOUT_MIN: Duration = Duration::from_millis(50);
 
 /// All of one executor.
 #[derive(Debug)]
@@ -36,24 +36,24 @@ struct Line {
     held: ByPeer<Rc<Slot>>,
     waiting: ByPeer<Rc<Slot>>,
     /// Of those that wait.
-    turn: Turn,
-    /// Places of those that are told to go and haven't yet.
+    turn: RoundStart,
+    /// Places of those that are asked to go and haven't yet.
     leaving: usize,
 }
 
 #[derive(Debug)]
 struct Slot {
-    standing: Cell<Standing>,
+    state: Cell<HandshakeState>,
     waker: KeptWaker,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum HandshakeState {
     Waiting {
-        number: Number,
+        number: PeerNumber,
     },
     Held {
-        number: Number,
+        number: PeerNumber,
         since: Instant,
     },
     /// It took too long.
@@ -62,7 +62,7 @@ enum Standing {
 
 /// One handshake's place; another one has it when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct HandshakeLease {
     all: Rc<Handshakes>,
     slot: Rc<Slot>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Place {
 /// A handshake is to give way to others, unless what has come already ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the handshake took too long, and others waited")]
-pub(super) struct GivesWay;
+pub(super) struct HandshakeError;
 
 impl Handshakes {
     pub(crate) fn new(max: usize) -> Rc<Self> {
@@ -80,12 +80,12 @@ impl Handshakes {
     }
 
     /// A place, or one in the line.
-    pub(super) fn ask(self: &Rc<Self>, peer: Peer) -> Place {
-        let slot = Rc::new(Slot { standing: Cell::new(Standing::Out), waker: KeptWaker::default() });
+    pub(super) fn ask(self: &Rc<Self>, peer: Peer) -> HandshakeLease {
+        let slot = Rc::new(Slot { state: Cell::new(HandshakeState::Out), waker: KeptWaker::default() });
         let sent = self.line.borrow_mut().join(peer, &slot, self.max);
         sent.iter().for_each(|slot| slot.waker.wake());
         self.look();
-        Place { all: Rc::clone(self), slot }
+        HandshakeLease { all: Rc::clone(self), slot }
     }
 
     /// Lets as many in as there are places, and looks whether who takes too long keeps others out.
@@ -100,11 +100,11 @@ impl Handshakes {
 }
 
 impl Line {
-    /// One more waits. Tells who goes for it: where there is no place, the first of those that have most, as long as
+    /// One more waits. Returns who goes for it: where there is no place, the first of those that have most, as long as
     /// they have more than its own address has with it.
     fn join(&mut self, peer: Peer, slot: &Rc<Slot>, max: usize) -> Option<Rc<Slot>> {
         let number = self.waiting.insert(peer, Rc::clone(slot));
-        slot.standing.set(Standing::Waiting { number });
+        slot.state.set(HandshakeState::Waiting { number });
         let has = self.held.count(peer) + self.waiting.count(peer);
         let (most, whose) = self.held.most()?;
         if self.is_full(max) && has < most {
@@ -127,7 +127,7 @@ impl Line {
         {
             self.turn = Bound::Excluded(peer);
             let number = self.held.insert(peer, Rc::clone(&slot));
-            slot.standing.set(Standing::Held { number, since: now() });
+            slot.state.set(HandshakeState::Held { number, since: now() });
             changed.push(slot);
         }
     }
@@ -135,19 +135,19 @@ impl Line {
     /// Sends those out that take too long, no more than wait.
     fn clear(&mut self, max: usize, changed: &mut Vec<Rc<Slot>>) {
         let waiting = self.waiting.len();
-        let patience = patience(max, waiting);
+        let timeout = timeout(max, waiting);
         while waiting > self.leaving
             && let Some((first, slot)) = self.held.first()
-            && slot.is_held_for(patience)
+            && slot.is_held_for(timeout)
             && let Some(slot) = self.send_out(first)
         {
             changed.push(slot);
         }
     }
 
-    fn send_out(&mut self, number: Number) -> Option<Rc<Slot>> {
+    fn send_out(&mut self, number: PeerNumber) -> Option<Rc<Slot>> {
         let slot = self.held.remove(number)?;
-        slot.standing.set(Standing::Out);
+        slot.state.set(HandshakeState::Out);
         self.leaving += 1;
         Some(slot)
     }
@@ -155,37 +155,37 @@ impl Line {
 
 impl Slot {
     fn is_held_for(&self, time: Duration) -> bool {
-        match self.standing.get() {
-            Standing::Held { since, .. } => now().saturating_duration_since(since) >= time,
-            Standing::Waiting { .. } | Standing::Out => false,
+        match self.state.get() {
+            HandshakeState::Held { since, .. } => now().saturating_duration_since(since) >= time,
+            HandshakeState::Waiting { .. } | HandshakeState::Out => false,
         }
     }
 }
 
 /// What a handshake may take while so many wait for `max` places: as the line grows, it moves faster.
-fn patience(max: usize, waiting: usize) -> Duration {
-    PATIENCE_MAX.mul_f64(max as f64 / (max + waiting) as f64).max(PATIENCE_MIN)
+fn timeout(max: usize, waiting: usize) -> Duration {
+    HANDSHAKE_TIMEOUT_MAX.mul_f64(max as f64 / (max + waiting) as f64).max(HANDSHAKE_TIMEOUT_MIN)
 }
 
-impl Place {
+impl HandshakeLease {
     /// Ready when the handshake may go on.
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(), GivesWay>> {
+    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(), HandshakeError>> {
         self.slot.waker.keep(cx);
-        match self.slot.standing.get() {
-            Standing::Held { .. } => Poll::Ready(Ok(())),
-            Standing::Waiting { .. } => Poll::Pending,
-            Standing::Out => Poll::Ready(Err(GivesWay)),
+        match self.slot.state.get() {
+            HandshakeState::Held { .. } => Poll::Ready(Ok(())),
+            HandshakeState::Waiting { .. } => Poll::Pending,
+            HandshakeState::Out => Poll::Ready(Err(HandshakeError)),
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakeLease {
     fn drop(&mut self) {
         let mut line = self.all.line.borrow_mut();
-        let gone = match self.slot.standing.get() {
-            Standing::Waiting { number } => line.waiting.remove(number),
-            Standing::Held { number, .. } => line.held.remove(number),
-            Standing::Out => {
+        let gone = match self.slot.state.get() {
+            HandshakeState::Waiting { number } => line.waiting.remove(number),
+            HandshakeState::Held { number, .. } => line.held.remove(number),
+            HandshakeState::Out => {
                 line.leaving -= 1;
                 None
             }
@@ -206,22 +206,22 @@ mod tests {
         Peer::of(Some([10, 0, 0, n].into()))
     }
 
-    fn poll(place: &Place) -> Poll<Result<(), GivesWay>> {
+    fn poll(place: &HandshakeLease) -> Poll<Result<(), HandshakeError>> {
         place.poll(&Context::from_waker(Waker::noop()))
     }
 
-    fn may_go_on(place: &Place) -> bool {
+    fn may_go_on(place: &HandshakeLease) -> bool {
         poll(place) == Poll::Ready(Ok(()))
     }
 
-    fn gives_way(place: &Place) -> bool {
-        poll(place) == Poll::Ready(Err(GivesWay))
+    fn has_expired(place: &HandshakeLease) -> bool {
+        poll(place) == Poll::Ready(Err(HandshakeError))
     }
 
     /// It began long ago.
-    fn make_slow(place: &Place, by: Duration) {
-        let Standing::Held { number, .. } = place.slot.standing.get() else { panic!("it has no place") };
-        place.slot.standing.set(Standing::Held { number, since: now() - by });
+    fn make_slow(place: &HandshakeLease, by: Duration) {
+        let HandshakeState::Held { number, .. } = place.slot.state.get() else { panic!("it has no place") };
+        place.slot.state.set(HandshakeState::Held { number, since: now() - by });
     }
 
     #[test]
@@ -242,11 +242,11 @@ mod tests {
     fn who_takes_long_gives_way_where_others_wait() {
         let all = Handshakes::new(1);
         let slow = all.ask(peer(1));
-        make_slow(&slow, 2 * PATIENCE_MAX);
+        make_slow(&slow, 2 * HANDSHAKE_TIMEOUT_MAX);
         all.look();
         assert!(may_go_on(&slow), "nobody waits");
         let next = all.ask(peer(1));
-        assert!(gives_way(&slow) && !may_go_on(&next), "its place is its own until it has gone");
+        assert!(has_expired(&slow) && !may_go_on(&next), "its place is its own until it has gone");
         drop(slow);
         assert!(may_go_on(&next));
     }
@@ -255,15 +255,15 @@ mod tests {
     fn the_longer_the_line_the_sooner_who_stands_still_goes() {
         let all = Handshakes::new(4);
         let held: Vec<_> = (0..4).map(|_| all.ask(peer(1))).collect();
-        make_slow(&held[0], PATIENCE_MAX / 4);
+        make_slow(&held[0], HANDSHAKE_TIMEOUT_MAX / 4);
         let one = all.ask(peer(1));
         assert!(may_go_on(&held[0]), "one waits");
         let many: Vec<_> = (0..12).map(|_| all.ask(peer(1))).collect();
-        assert!(gives_way(&held[0]) && held[1..].iter().all(may_go_on));
+        assert!(has_expired(&held[0]) && held[1..].iter().all(may_go_on));
         drop(many);
         drop(one);
-        assert_eq!((patience(4, 0), patience(4, 12)), (PATIENCE_MAX, PATIENCE_MAX / 4));
-        assert_eq!(patience(4, 1_000_000), PATIENCE_MIN);
+        assert_eq!((timeout(4, 0), timeout(4, 12)), (HANDSHAKE_TIMEOUT_MAX, HANDSHAKE_TIMEOUT_MAX / 4));
+        assert_eq!(timeout(4, 1_000_000), HANDSHAKE_TIMEOUT_MIN);
     }
 
     #[test]
@@ -272,8 +272,8 @@ mod tests {
         let flood: Vec<_> = (0..100).map(|_| all.ask(peer(1))).collect();
         assert!(flood[..8].iter().all(may_go_on));
         let newcomer = all.ask(peer(2));
-        let told = flood.iter().filter(|place| gives_way(place)).count();
-        assert!(gives_way(&flood[0]) && told == 1, "{told}");
+        let told = flood.iter().filter(|place| has_expired(place)).count();
+        assert!(has_expired(&flood[0]) && told == 1, "{told}");
         let mut flood = flood.into_iter();
         drop(flood.next());
         assert!(may_go_on(&newcomer), "before the others of the line");

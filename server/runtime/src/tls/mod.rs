@@ -35,7 +35,7 @@ pub struct TlsSettings {
     pub key_pem: String,
     /// What clients show.
     pub clients: ClientCertificates,
-    /// Of these names one must stand in a client's certificate, where one is asked for; `None`: no such rule.
+    /// Of these names one must be in a client's certificate, where one is asked for; `None`: no such rule.
     pub client_allowed_sans: Option<Vec<String>>,
     /// The versions that are spoken.
     pub versions: TlsVersions,
@@ -75,14 +75,14 @@ impl TlsVersions {
 /// What is wrong with the settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {wrong}")]
-pub struct TlsFault {
+pub struct TlsError {
     /// Which one.
     pub setting: &'static str,
     /// What.
     pub wrong: String,
 }
 
-impl TlsFault {
+impl TlsError {
     pub(crate) fn new(setting: &'static str, wrong: impl fmt::Display) -> Self {
         Self { setting, wrong: wrong.to_string() }
     }
@@ -140,7 +140,7 @@ impl TlsConfig {
     /// what can't be had and can be done without.
     ///
     /// Tickets of another one mean nothing to this one: clients whose CA is gone can't resume.
-    pub fn new(settings: &TlsSettings, now_ms: i64, cautions: &mut Vec<String>) -> Result<Self, TlsFault> {
+    pub fn new(settings: &TlsSettings, now_ms: i64, cautions: &mut Vec<String>) -> Result<Self, TlsError> {
         let mut provider = default_provider();
         provider.cipher_suites = names::cipher_suites(&provider, settings, cautions)?;
         provider.kx_groups = names::curves(&provider, &settings.curves, cautions)?;
@@ -155,7 +155,7 @@ impl TlsConfig {
         let clients = clients::verifier(settings, holding, &provider, cautions)?;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(settings.versions.list())
-            .map_err(|error| TlsFault::new("cipher_suites", error))?;
+            .map_err(|error| TlsError::new("cipher_suites", error))?;
         let builder = match clients {
             Some(clients) => builder.with_client_cert_verifier(clients),
             None => builder.with_no_client_auth(),
@@ -163,17 +163,17 @@ impl TlsConfig {
         let (chain, key) = (certificates("cert", &settings.cert_pem)?, key(&settings.key_pem)?);
         let (own, others) = chain.split_at(1);
         dates.extend(self::dates(Role::Server, "cert", own)?);
-        // Whoever needs one of these reads it himself: what is wrong with it keeps nobody out by itself.
+        // Whoever needs one of these reads it: what is wrong with it keeps nobody out by itself.
         dates.extend(others.iter().filter_map(|other| Some((Role::Chain, Validity::of(other)?))));
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             let wrong = match error {
                 rustls::Error::InconsistentKeys(_) => "the key isn't that of the certificate".to_owned(),
                 other => format!("the certificate and the key can't be used: {other}"),
             };
-            TlsFault::new("cert", wrong)
+            TlsError::new("cert", wrong)
         })?;
         config.ignore_client_order = settings.prefers_own_order;
-        config.ticketer = Ticketer::new().map_err(|error| TlsFault::new("cert", error))?;
+        config.ticketer = Ticketer::new().map_err(|error| TlsError::new("cert", error))?;
         let http1 = b"http/1.1".to_vec();
         config.alpn_protocols = if settings.http2 { vec![b"h2".to_vec(), http1] } else { vec![http1] };
         Ok(Self {
@@ -206,32 +206,32 @@ impl TlsConfig {
     }
 }
 
-/// From when to when each of them holds. One that doesn't say so is none.
+/// From when to when each of them holds. One that doesn't say so is left out.
 fn dates(
     role: Role,
     setting: &'static str,
     certificates: &[CertificateDer<'_>],
-) -> Result<Vec<(Role, Validity)>, TlsFault> {
+) -> Result<Vec<(Role, Validity)>, TlsError> {
     let found = certificates.iter().map(|certificate| Some((role, Validity::of(certificate)?)));
     let found: Option<_> = found.collect();
-    found.ok_or_else(|| TlsFault::new(setting, "a certificate's dates can't be read"))
+    found.ok_or_else(|| TlsError::new(setting, "a certificate's dates can't be read"))
 }
 
 /// The certificates of a PEM text, at least one.
-fn certificates(setting: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsFault> {
+fn certificates(setting: &'static str, pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
     let certificates = read.map_err(|error| {
-        TlsFault::new(setting, format!("it is no PEM text of certificates: {}", said(&error)))
+        TlsError::new(setting, format!("it is no PEM text of certificates: {}", said(&error)))
     })?;
     match certificates.is_empty() {
         true => {
-            Err(TlsFault::new(setting, "there is no certificate in it (PEM: -----BEGIN CERTIFICATE-----)"))
+            Err(TlsError::new(setting, "there is no certificate in it (PEM: -----BEGIN CERTIFICATE-----)"))
         }
         false => Ok(certificates),
     }
 }
 
-/// What is wrong with a PEM text, and nothing of it: it may be a key that stands where a certificate should.
+/// What is wrong with a PEM text, and nothing of it: it may be a key that is where a certificate should.
 fn said(error: &pem::Error) -> &'static str {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a section doesn't end",
@@ -243,10 +243,10 @@ fn said(error: &pem::Error) -> &'static str {
     }
 }
 
-fn key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsFault> {
+fn key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
     // What the parser says of it could repeat it.
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_unshown| {
-        TlsFault::new(
+        TlsError::new(
             "key",
             "there is no private key in it that can be read (PEM: PKCS#8, PKCS#1 or SEC 1, not encrypted)",
         )

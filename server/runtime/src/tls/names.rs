@@ -5,7 +5,7 @@ use rustls::{
     crypto::{CryptoProvider, SupportedKxGroup},
 };
 
-use super::{TlsFault, TlsSettings, TlsVersions};
+use super::{TlsError, TlsSettings, TlsVersions};
 
 /// What Go knows and isn't here: what has CBC. Where others are named too, these are left out.
 const SUITES_MISSING: [&str; 4] = [
@@ -33,7 +33,7 @@ pub(super) fn cipher_suites(
     provider: &CryptoProvider,
     settings: &TlsSettings,
     cautions: &mut Vec<String>,
-) -> Result<Vec<SupportedCipherSuite>, TlsFault> {
+) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     const SETTING: &str = "cipher_suites";
     let named = &settings.cipher_suites;
     if named.is_empty() {
@@ -57,7 +57,7 @@ pub(super) fn cipher_suites(
                 let known =
                     provider.cipher_suites.iter().filter(|suite| suite.tls13().is_none()).map(name_of);
                 let known = known.collect::<Vec<_>>().join(", ");
-                return Err(TlsFault::new(
+                return Err(TlsError::new(
                     SETTING,
                     format!("number {} is no suite; allowed: {known}", at + 1),
                 ));
@@ -66,13 +66,13 @@ pub(super) fn cipher_suites(
     }
     let speaks_tls12 = settings.versions != TlsVersions::Tls13;
     if settings.versions == TlsVersions::Tls12 && !is_any_of_tls12 {
-        return Err(TlsFault::new(SETTING, "none of these is spoken here with TLS 1.2"));
+        return Err(TlsError::new(SETTING, "none of these is spoken here with TLS 1.2"));
     }
     let has_http2_s = named.iter().any(|name| SUITES_OF_HTTP2.contains(&name.as_str()));
     if speaks_tls12 && settings.http2 && !has_http2_s {
         let wrong =
             format!("HTTP/2 wants one of {}: add it, or set http2: false", SUITES_OF_HTTP2.join(", "));
-        return Err(TlsFault::new(SETTING, wrong));
+        return Err(TlsError::new(SETTING, wrong));
     }
     Ok(suites)
 }
@@ -82,7 +82,7 @@ pub(super) fn curves(
     provider: &CryptoProvider,
     named: &[String],
     cautions: &mut Vec<String>,
-) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsFault> {
+) -> Result<Vec<&'static dyn SupportedKxGroup>, TlsError> {
     const SETTING: &str = "curve_preferences";
     if named.is_empty() {
         return Ok(provider.kx_groups.clone());
@@ -97,7 +97,7 @@ pub(super) fn curves(
             }
             None => {
                 let known = CURVES.map(|(name, _)| name).join(", ");
-                return Err(TlsFault::new(
+                return Err(TlsError::new(
                     SETTING,
                     format!("number {} is no curve; allowed: {known}", at + 1),
                 ));
@@ -106,7 +106,7 @@ pub(super) fn curves(
     }
     match curves.is_empty() {
         true => {
-            Err(TlsFault::new(SETTING, "none of these is spoken here; allowed: CurveP256, CurveP384, X25519"))
+            Err(TlsError::new(SETTING, "none of these is spoken here; allowed: CurveP256, CurveP384, X25519"))
         }
         false => Ok(curves),
     }

@@ -1,4 +1,4 @@
-//! Clients whose certificate itself stands among those of the CAs: self-signed, as tests and small set-ups have them.
+//! Clients whose certificate itself is among those of the CAs: self-signed, as tests and small set-ups have them.
 //! Prometheus takes these; rustls knows CAs and those whom they vouch for, and takes no certificate for both.
 
 use rustls::pki_types::CertificateDer;

@@ -1,5 +1,5 @@
 //! The names that a certificate is for: its subject alternative names, found in its DER. It goes as far as these, and
-//! takes what is no certificate for one without names.
+//! takes what isn't a certificate for one without names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -2,7 +2,7 @@
 //!
 //! What comes is read into a buffer that all connections of an executor share, decrypted, and copied to its reader; a
 //! connection keeps a record that hasn't come whole, and what its reader has no room for. The handshake is part of the
-//! first read, so that who is slow at it is slow at a request's head.
+//! first read, so that a client that is slow at it is slow at a request's head.
 
 use std::{
     cell::RefCell,
@@ -18,7 +18,7 @@ use rustls::{HandshakeKind, ServerConnection};
 
 use super::{
     Handshakes, SEND_BUFFER_BYTES, TlsConfig,
-    handshakes::{GivesWay, Place},
+    handshakes::{HandshakeError, HandshakeLease},
 };
 use crate::{
     counters,
@@ -27,7 +27,7 @@ use crate::{
 
 /// What is read of a socket at once.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// The same at the least: a hello has more bytes than the first look at a request.
+/// The same at least: a hello has more bytes than the first look at a request.
 const READ_BYTES_MIN: usize = 4 << 10;
 /// What is decrypted ahead of the reader: rustls takes no more.
 const PLAIN_BYTES_MAX: usize = 16 << 10;
@@ -55,7 +55,7 @@ pub(crate) struct TlsStream<I> {
     /// Its other end's.
     address: Option<IpAddr>,
     handshake: Handshake,
-    /// Encrypted, and not taken in yet.
+    /// Encrypted, and not decrypted yet.
     left: Vec<u8>,
     /// Nothing more comes.
     has_ended: bool,
@@ -66,7 +66,7 @@ pub(crate) struct TlsStream<I> {
 enum Handshake {
     /// Nothing has come.
     Unbegun,
-    InFlight(Place),
+    InFlight(HandshakeLease),
     Done,
 }
 
@@ -111,7 +111,7 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
                     count
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // It didn't: HTTP tells by itself whether a request is whole.
+                // It didn't: HTTP knows by itself whether a request is whole.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.has_ended = true;
                     break;
@@ -195,19 +195,19 @@ impl<I: Read + Write + Unpin> TlsStream<I> {
                 }
             }
         }
-        let gives_way = match &self.handshake {
+        let has_expired = match &self.handshake {
             Handshake::InFlight(place) => ready!(place.poll(cx)).err(),
             Handshake::Unbegun | Handshake::Done => None,
         };
         if !self.left.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        match (self.poll_more(cx, room)?, gives_way) {
+        match (self.poll_more(cx, room)?, has_expired) {
             (Poll::Ready(()), _) => Poll::Ready(Ok(())),
             (Poll::Pending, None) => Poll::Pending,
-            (Poll::Pending, Some(GivesWay)) => {
+            (Poll::Pending, Some(HandshakeError)) => {
                 counters::with(|c| c.tls_handshakes_evicted += 1);
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, GivesWay)))
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, HandshakeError)))
             }
         }
     }
@@ -324,7 +324,7 @@ impl<I: Read + Write + Unpin> Write for TlsStream<I> {
         if !std::mem::replace(&mut this.is_closing, true) {
             this.connection.send_close_notify();
         }
-        // Who has gone need not be told.
+        // A client that has gone needs no word.
         let _told = ready!(this.poll_send(cx));
         Pin::new(&mut this.io).poll_shutdown(cx)
     }

@@ -6,7 +6,7 @@ use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, given_by, unopened};
+use super::{Environment, ObjstoreConfigError, Opened, given_by, unopened};
 
 const ENDPOINT: &str = "blob.core.windows.net";
 
@@ -36,7 +36,7 @@ pub(super) fn open(
     mut config: Fields,
     environment: Environment<'_>,
     ignored: &mut Vec<String>,
-) -> Result<Opened, ConfigFault> {
+) -> Result<Opened, ObjstoreConfigError> {
     let account = config.required("storage_account")?;
     let container = config.required("container")?;
     let endpoint = config.text("endpoint")?.unwrap_or_else(|| ENDPOINT.to_owned());
@@ -77,9 +77,9 @@ pub(super) fn open(
     let builder = builder.with_http_connector(connector);
     // What the library says of a key that it can't read may repeat it.
     let store = builder.build().map_err(|error| match error {
-        object_store::Error::Generic { .. } => {
-            ConfigFault::new("config: the credentials for the container can't be used: the key is Base64")
-        }
+        object_store::Error::Generic { .. } => ObjstoreConfigError::new(
+            "config: the credentials for the container can't be used: the key is Base64",
+        ),
         error => unopened(&error),
     })?;
     Ok(Opened { store: Arc::new(store), name: format!("Azure container {container} of {account}") })

@@ -1,32 +1,32 @@
 //! The fields of a mapping, taken one by one by their names: what is left at the end is unknown. A fault names the
-//! field and never repeats what stands there, which may be a secret.
+//! field and never repeats what is there, which may be a secret.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_yaml_ng::{Mapping, Value};
 
-use super::ConfigFault;
+use super::ObjstoreConfigError;
 use silverback_model::duration::{self, UnitOrder};
 
 /// Text that nothing shows.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub(crate) struct SecretField(String);
 
-impl Secret {
-    /// The text, for who signs with it.
+impl SecretField {
+    /// The text, for signing.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl From<String> for Secret {
+impl From<String> for SecretField {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<secret>")
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for Secret {
 /// A mapping whose fields are being taken.
 #[derive(Debug)]
 pub(super) struct Fields {
-    /// Where it stands: `config.http_config`; nothing at the top.
+    /// Where it is: `config.http_config`; nothing at the top.
     path: String,
     left: Mapping,
     /// Names of those that were asked for.
@@ -44,21 +44,25 @@ pub(super) struct Fields {
 
 impl Fields {
     /// The mapping at the top.
-    pub(super) fn of(value: Value) -> Result<Self, ConfigFault> {
+    pub(super) fn of(value: Value) -> Result<Self, ObjstoreConfigError> {
         Self::at(String::new(), value)
     }
 
-    fn at(path: String, value: Value) -> Result<Self, ConfigFault> {
+    fn at(path: String, value: Value) -> Result<Self, ObjstoreConfigError> {
         let left = match value {
             Value::Mapping(left) => left,
             Value::Null => Mapping::new(),
-            _unshown if path.is_empty() => return Err(ConfigFault::new("it is not a mapping of fields")),
-            _unshown => return Err(ConfigFault::new(format!("{path}: fields with values are wanted"))),
+            _unshown if path.is_empty() => {
+                return Err(ObjstoreConfigError::new("it is not a mapping of fields"));
+            }
+            _unshown => {
+                return Err(ObjstoreConfigError::new(format!("{path}: fields with values are wanted")));
+            }
         };
         Ok(Self { path, left, known: Vec::new() })
     }
 
-    /// A field's name with those of the mappings that it stands in.
+    /// A field's name with those of the mappings that it is in.
     pub(super) fn name_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -68,12 +72,12 @@ impl Fields {
         self.left.remove(name).filter(|value| !value.is_null())
     }
 
-    pub(super) fn wrong(&self, name: &str, what: &str) -> ConfigFault {
-        ConfigFault::new(format!("{}: {what}", self.name_of(name)))
+    pub(super) fn wrong(&self, name: &str, what: &str) -> ObjstoreConfigError {
+        ObjstoreConfigError::new(format!("{}: {what}", self.name_of(name)))
     }
 
     /// Text; what is empty isn't there, as in Thanos.
-    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, ConfigFault> {
+    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, ObjstoreConfigError> {
         let text = match self.take(name) {
             None => return Ok(None),
             Some(Value::String(text)) => text,
@@ -85,17 +89,17 @@ impl Fields {
     }
 
     /// Text that must be there.
-    pub(super) fn required(&mut self, name: &'static str) -> Result<String, ConfigFault> {
+    pub(super) fn required(&mut self, name: &'static str) -> Result<String, ObjstoreConfigError> {
         self.text(name)?.ok_or_else(|| self.wrong(name, "it is missing"))
     }
 
     /// Text that nothing shows.
-    pub(super) fn secret(&mut self, name: &'static str) -> Result<Option<Secret>, ConfigFault> {
-        Ok(self.text(name)?.map(Secret))
+    pub(super) fn secret(&mut self, name: &'static str) -> Result<Option<SecretField>, ObjstoreConfigError> {
+        Ok(self.text(name)?.map(SecretField))
     }
 
     /// Yes or no, in all of the words that YAML 1.1 has for it, by which Thanos reads the file.
-    pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, ConfigFault> {
+    pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, ObjstoreConfigError> {
         match self.take(name) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(flag),
@@ -109,7 +113,7 @@ impl Fields {
     }
 
     /// A duration as Prometheus writes it; zero isn't there.
-    pub(super) fn duration(&mut self, name: &'static str) -> Result<Option<Duration>, ConfigFault> {
+    pub(super) fn duration(&mut self, name: &'static str) -> Result<Option<Duration>, ObjstoreConfigError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let wanted = || self.wrong(name, "a duration such as 2m or 1m30s is wanted");
         let duration = parse_duration(&text).ok_or_else(wanted)?;
@@ -117,7 +121,7 @@ impl Fields {
     }
 
     /// Fields below this one; none where it isn't there.
-    pub(super) fn fields(&mut self, name: &'static str) -> Result<Self, ConfigFault> {
+    pub(super) fn fields(&mut self, name: &'static str) -> Result<Self, ObjstoreConfigError> {
         let path = self.name_of(name);
         Self::at(path, self.take(name).unwrap_or(Value::Null))
     }
@@ -132,7 +136,7 @@ impl Fields {
     }
 
     /// Takes a field of Thanos that would make a difference: it must not be set.
-    pub(super) fn refuse(&mut self, name: &'static str, why: &str) -> Result<(), ConfigFault> {
+    pub(super) fn refuse(&mut self, name: &'static str, why: &str) -> Result<(), ObjstoreConfigError> {
         match self.take(name) {
             Some(value) if !is_unset(&value) => Err(self.wrong(name, why)),
             _unset => Ok(()),
@@ -140,12 +144,12 @@ impl Fields {
     }
 
     /// Nothing may be left.
-    pub(super) fn end(mut self) -> Result<(), ConfigFault> {
+    pub(super) fn end(mut self) -> Result<(), ObjstoreConfigError> {
         let Some((name, _unshown)) = self.left.iter().next() else { return Ok(()) };
         let name = name.as_str().unwrap_or("a field whose name is no text");
         let unknown = self.name_of(&name.escape_debug().to_string());
         self.known.sort_unstable();
-        Err(ConfigFault::new(format!(
+        Err(ObjstoreConfigError::new(format!(
             "{unknown}: there is no such field; known are {}",
             self.known.join(", ")
         )))
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_fault_names_its_field_and_repeats_no_value() {
-        type Take = fn(&mut Fields) -> Option<ConfigFault>;
+        type Take = fn(&mut Fields) -> Option<ObjstoreConfigError>;
         let takes: [(&str, Take); 5] = [
             ("a: [hunter2]", |fields| fields.text("a").err()),
             ("a: hunter2", |fields| fields.flag("a").err()),

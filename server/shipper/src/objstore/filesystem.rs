@@ -6,15 +6,15 @@ use std::sync::Arc;
 use object_store::local::LocalFileSystem;
 
 use super::fields::Fields;
-use super::{ConfigFault, Opened, unopened};
+use super::{ObjstoreConfigError, Opened, unopened};
 
 /// Makes the directory where it isn't there, as Thanos does. What is uploaded is durable there: the local block may go
 /// then.
-pub(super) fn open(mut config: Fields) -> Result<Opened, ConfigFault> {
+pub(super) fn open(mut config: Fields) -> Result<Opened, ObjstoreConfigError> {
     let directory = config.required("directory")?;
     config.end()?;
     std::fs::create_dir_all(&directory)
-        .map_err(|error| ConfigFault::new(format!("config.directory: {directory}: {error}")))?;
+        .map_err(|error| ObjstoreConfigError::new(format!("config.directory: {directory}: {error}")))?;
     let store = LocalFileSystem::new_with_prefix(Path::new(&directory)).map_err(|error| unopened(&error))?;
     Ok(Opened { store: Arc::new(store.with_fsync(true)), name: format!("directory {directory}") })
 }

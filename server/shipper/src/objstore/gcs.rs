@@ -6,15 +6,15 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, check_named, unopened};
+use super::{Environment, ObjstoreConfigError, Opened, check_named, unopened};
 
-/// Opens it. Credentials: the service account that stands in the file, the one in the file that
+/// Opens it. Credentials: the service account that is in the file, the one in the file that
 /// `GOOGLE_APPLICATION_CREDENTIALS` names, gcloud's own, or the machine's, workload identity included.
 pub(super) fn open(
     mut config: Fields,
     environment: Environment<'_>,
     ignored: &mut Vec<String>,
-) -> Result<Opened, ConfigFault> {
+) -> Result<Opened, ObjstoreConfigError> {
     let bucket = config.required("bucket")?;
     let mut builder = GoogleCloudStorageBuilder::new().with_bucket_name(&bucket).with_retry(retries());
     if let Some(account) = config.secret("service_account")? {
@@ -34,7 +34,7 @@ pub(super) fn open(
     // What the library says of a service account that it can't read may repeat parts of it.
     let builder = builder.with_http_connector(connector);
     let store = builder.build().map_err(|error| match error {
-        object_store::Error::Generic { .. } => ConfigFault::new(
+        object_store::Error::Generic { .. } => ObjstoreConfigError::new(
             "config: the credentials for the bucket can't be read: a service account's JSON is wanted",
         ),
         error => unopened(&error),

@@ -7,7 +7,7 @@ use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use reqwest::tls::{Certificate, Identity};
 use silverback_host::read_named;
 
-use super::ConfigFault;
+use super::ObjstoreConfigError;
 use super::fields::Fields;
 
 /// A connection to the bucket, with its handshake.
@@ -29,7 +29,7 @@ const IGNORED: [&str; 6] = [
     "force_attempt_http2",
 ];
 
-/// Connects to a bucket and to who gives credentials for it.
+/// Connects to a bucket and to what gives credentials for it.
 #[derive(Debug, Clone)]
 pub(super) struct Connector(reqwest::Client);
 
@@ -41,7 +41,7 @@ impl HttpConnector for Connector {
 
 impl Connector {
     /// Reads `http_config`, and the files that it names.
-    pub(super) fn read(mut http: Fields, ignored: &mut Vec<String>) -> Result<Self, ConfigFault> {
+    pub(super) fn read(mut http: Fields, ignored: &mut Vec<String>) -> Result<Self, ObjstoreConfigError> {
         // Ring, as for the node's own TLS. The one before stays where a client was made already.
         let _stays = rustls::crypto::ring::default_provider().install_default();
         let idle = http.duration("idle_conn_timeout")?.unwrap_or(IDLE_LIMIT);
@@ -75,13 +75,13 @@ impl Connector {
         // An error of this one names no secret, and says nothing without its sources.
         let client = client.build().map_err(|error| {
             let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            ConfigFault::new(format!("an HTTP client can't be made: {error}: {source}"))
+            ObjstoreConfigError::new(format!("an HTTP client can't be made: {error}: {source}"))
         })?;
         Ok(Self(client))
     }
 }
 
-fn identity(tls: &mut Fields) -> Result<Option<Identity>, ConfigFault> {
+fn identity(tls: &mut Fields) -> Result<Option<Identity>, ObjstoreConfigError> {
     let (cert, key) = (tls.text("cert_file")?, tls.text("key_file")?);
     let (Some(cert), Some(key)) = (&cert, &key) else {
         return match (cert, key) {
@@ -96,7 +96,7 @@ fn identity(tls: &mut Fields) -> Result<Option<Identity>, ConfigFault> {
     Identity::from_pem(&pem).map(Some).map_err(unusable)
 }
 
-fn pem_of(tls: &Fields, name: &str, file: &str) -> Result<Vec<u8>, ConfigFault> {
+fn pem_of(tls: &Fields, name: &str, file: &str) -> Result<Vec<u8>, ObjstoreConfigError> {
     read_named(file.as_ref(), PEM_BYTES_MAX).map_err(|error| tls.wrong(name, &format!("{file}: {error}")))
 }
 

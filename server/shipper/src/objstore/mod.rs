@@ -1,7 +1,7 @@
 //! Where blocks are shipped to: the file that Thanos' `--objstore.config-file` takes, read and checked.
 //!
-//! Every field of Thanos is known: it means what it means there, or makes no difference and is told, or is refused with
-//! the reason. What is unknown is refused by its name. No fault and no log repeats a value: many are secrets.
+//! Every field of Thanos is known: it means what it means there, or makes no difference and is logged, or is refused
+//! with the reason. What is unknown is refused by its name. No fault and no log repeats a value: many are secrets.
 
 mod azure;
 mod fields;
@@ -23,7 +23,7 @@ use object_store::prefix::PrefixStore;
 use silverback_host::{open_named, read_named_text};
 
 use fields::Fields;
-pub(crate) use fields::Secret;
+pub(crate) use fields::SecretField;
 
 /// The file in bytes: a GCS service account and certificates' paths take a few KiB.
 const FILE_BYTES_MAX: u64 = 256 << 10;
@@ -34,9 +34,9 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Why the file can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ConfigFault(String);
+pub struct ObjstoreConfigError(String);
 
-impl ConfigFault {
+impl ObjstoreConfigError {
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
@@ -68,15 +68,15 @@ impl fmt::Debug for BucketConfig {
 
 impl BucketConfig {
     /// Reads the file, and the files that it names. Blocks on the disk.
-    pub fn read(path: &Path) -> Result<Self, ConfigFault> {
-        let text =
-            read_named_text(path, FILE_BYTES_MAX).map_err(|error| ConfigFault::new(error.to_string()))?;
+    pub fn read(path: &Path) -> Result<Self, ObjstoreConfigError> {
+        let text = read_named_text(path, FILE_BYTES_MAX)
+            .map_err(|error| ObjstoreConfigError::new(error.to_string()))?;
         Self::parse(&text, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    pub(crate) fn parse(text: &str, environment: Environment<'_>) -> Result<Self, ConfigFault> {
+    pub(crate) fn parse(text: &str, environment: Environment<'_>) -> Result<Self, ObjstoreConfigError> {
         let value = serde_yaml_ng::from_str(text)
-            .map_err(|error| ConfigFault::new(format!("it is not YAML: {error}")))?;
+            .map_err(|error| ObjstoreConfigError::new(format!("it is not YAML: {error}")))?;
         let mut top = Fields::of(value)?;
         let kind = top.required("type")?;
         let prefix = top.text("prefix")?.unwrap_or_default();
@@ -87,7 +87,7 @@ impl BucketConfig {
             "GCS" => gcs::open(config, environment, &mut ignored),
             "AZURE" => azure::open(config, environment, &mut ignored),
             "FILESYSTEM" => filesystem::open(config),
-            _unshown => Err(ConfigFault::new("type: S3, GCS, AZURE or FILESYSTEM is wanted")),
+            _unshown => Err(ObjstoreConfigError::new("type: S3, GCS, AZURE or FILESYSTEM is wanted")),
         }?;
         let prefix = parse_prefix(&prefix)?;
         let store: Arc<dyn ObjectStore> = match prefix.as_ref().is_empty() {
@@ -103,12 +103,12 @@ impl BucketConfig {
     }
 }
 
-/// A file that the provider's library reads by itself, as the environment names it: what is no regular file would hold it
-/// up. One that isn't there may come.
-fn check_named(name: &str, file: &str) -> Result<(), ConfigFault> {
+/// A file that the provider's library reads by itself, as the environment names it: what isn't a regular file would
+/// hold it up. One that isn't there may come.
+fn check_named(name: &str, file: &str) -> Result<(), ObjstoreConfigError> {
     match open_named(file.as_ref()) {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
-            Err(ConfigFault::new(format!("{name}: {file}: {error}")))
+            Err(ObjstoreConfigError::new(format!("{name}: {file}: {error}")))
         }
         Ok(_) | Err(_) => Ok(()),
     }
@@ -118,7 +118,7 @@ fn check_named(name: &str, file: &str) -> Result<(), ConfigFault> {
 fn given_by<K>(
     environment: Environment<'_>,
     names: impl IntoIterator<Item = (&'static str, K)>,
-) -> Result<Vec<(K, String)>, ConfigFault> {
+) -> Result<Vec<(K, String)>, ObjstoreConfigError> {
     let mut given = Vec::new();
     for (name, key) in names {
         let Some(value) = environment(name) else { continue };
@@ -131,12 +131,12 @@ fn given_by<K>(
 }
 
 /// As Thanos takes it: slashes at either end say nothing.
-fn parse_prefix(text: &str) -> Result<object_store::path::Path, ConfigFault> {
+fn parse_prefix(text: &str) -> Result<object_store::path::Path, ObjstoreConfigError> {
     object_store::path::Path::parse(text.trim_matches('/'))
-        .map_err(|_unshown| ConfigFault::new("prefix: a path such as blocks/eu-1 is wanted"))
+        .map_err(|_unshown| ObjstoreConfigError::new("prefix: a path such as blocks/eu-1 is wanted"))
 }
 
 /// What a provider's library says when it can't be opened. It knows places and no secrets; long ones are cut.
-fn unopened(error: &object_store::Error) -> ConfigFault {
-    ConfigFault::new(format!("config: {}", crate::bucket::told(error)))
+fn unopened(error: &object_store::Error) -> ObjstoreConfigError {
+    ObjstoreConfigError::new(format!("config: {}", crate::bucket::told(error)))
 }

@@ -6,13 +6,13 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 
 use super::fields::Fields;
 use super::http::{Connector, retries};
-use super::{ConfigFault, Environment, Opened, Secret, given_by, unopened};
+use super::{Environment, ObjstoreConfigError, Opened, SecretField, given_by, unopened};
 
 /// Those of Thanos that say how its own client is to work.
 const IGNORED: [&str; 6] =
     ["list_objects_version", "send_content_md5", "part_size", "trace", "sts_endpoint", "disable_dualstack"];
 
-/// Where credentials come from that don't stand in the file, as AWS' own tools have them.
+/// Where credentials come from that don't are in the file, as AWS' own tools have them.
 const OF_ENVIRONMENT: [(&str, Key); 11] = [
     ("AWS_ACCESS_KEY_ID", Key::AccessKeyId),
     ("AWS_SECRET_ACCESS_KEY", Key::SecretAccessKey),
@@ -34,7 +34,7 @@ pub(super) fn open(
     mut config: Fields,
     environment: Environment<'_>,
     ignored: &mut Vec<String>,
-) -> Result<Opened, ConfigFault> {
+) -> Result<Opened, ObjstoreConfigError> {
     let bucket = config.required("bucket")?;
     let endpoint = Endpoint::read(&mut config)?;
     let region = config.text("region")?;
@@ -65,7 +65,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn read(config: &mut Fields) -> Result<Self, ConfigFault> {
+    fn read(config: &mut Fields) -> Result<Self, ObjstoreConfigError> {
         let host = config.required("endpoint")?;
         let scheme = if config.flag("insecure")? { "http" } else { "https" };
         let is_host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
@@ -97,7 +97,7 @@ impl Endpoint {
         config: &mut Fields,
         bucket: &str,
         builder: AmazonS3Builder,
-    ) -> Result<AmazonS3Builder, ConfigFault> {
+    ) -> Result<AmazonS3Builder, ObjstoreConfigError> {
         let Self { host, scheme } = self;
         let of_host = match config.text("bucket_lookup_type")?.as_deref() {
             // A name with dots is no name that a certificate for all buckets is for.
@@ -119,11 +119,11 @@ fn credentials(
     config: &mut Fields,
     environment: Environment<'_>,
     builder: AmazonS3Builder,
-) -> Result<AmazonS3Builder, ConfigFault> {
+) -> Result<AmazonS3Builder, ObjstoreConfigError> {
     let (id, secret) = (config.secret("access_key")?, config.secret("secret_key")?);
     let token = config.secret("session_token")?;
     let of_sdk = config.flag("aws_sdk_auth")?;
-    let reveal = |secret: &Secret| secret.reveal().to_owned();
+    let reveal = |secret: &SecretField| secret.reveal().to_owned();
     match (id, secret) {
         (Some(_), Some(_)) if of_sdk => {
             Err(config.wrong("aws_sdk_auth", "it is not set beside access_key and secret_key"))
@@ -140,7 +140,7 @@ fn credentials(
     }
 }
 
-fn encryption(config: &mut Fields, builder: AmazonS3Builder) -> Result<AmazonS3Builder, ConfigFault> {
+fn encryption(config: &mut Fields, builder: AmazonS3Builder) -> Result<AmazonS3Builder, ObjstoreConfigError> {
     let mut sse = config.fields("sse_config")?;
     let kind = sse.text("type")?;
     let key_id = sse.text("kms_key_id")?;

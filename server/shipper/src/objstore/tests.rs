@@ -9,14 +9,14 @@ use silverback_test_support::Scratch;
 
 use super::*;
 
-/// A token that is no credential of anybody.
+/// A token that isn't a credential of anybody.
 const HUNTER: &str = "hunter2";
 
 fn no_environment(_: &str) -> Option<String> {
     None
 }
 
-fn parse(text: &str) -> Result<BucketConfig, ConfigFault> {
+fn parse(text: &str) -> Result<BucketConfig, ObjstoreConfigError> {
     BucketConfig::parse(text, &no_environment)
 }
 
@@ -298,7 +298,7 @@ fn certificates_are_read_and_what_is_none_is_told() {
 fn a_file_is_read_up_to_a_bound() {
     let scratch = Scratch::new();
     let path = scratch.join("objstore.yaml");
-    let told = |fault: Result<BucketConfig, ConfigFault>| fault.unwrap_err().to_string();
+    let told = |fault: Result<BucketConfig, ObjstoreConfigError>| fault.unwrap_err().to_string();
     assert!(told(BucketConfig::read(&path)).contains("No such file"));
     fs::write(&path, format!("type: S3\n#{}\n", "x".repeat(FILE_BYTES_MAX as usize))).unwrap();
     assert!(told(BucketConfig::read(&path)).contains("larger than"));

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::ObjectStore;
-use silverback_block::{BlockWriter, Contents, CutChunk, SeriesChunks, Ulid, WriteError, WriterMemory};
+use silverback_block::{
+    BlockWriteError, BlockWriter, Contents, CutChunk, SeriesChunksWriter, Ulid, WriterMemory,
+};
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
-use silverback_test_support::{PATIENCE, Scratch};
+use silverback_test_support::{Scratch, TEST_TIMEOUT};
 
 use crate::objstore::BucketConfig;
-use crate::{Limits, Options, Shipper};
+use crate::{Limits, Shipper, ShipperOptions};
 
 /// A directory of blocks.
 pub(super) struct Blocks(Scratch);
@@ -40,7 +42,7 @@ impl Blocks {
         let mut open = OpenXor::start(Sample::new(begin_ms, 1.0), &mut words);
         open.append(Sample::new(begin_ms + 1000, 2.0), &mut words);
         let sealed = open.seal(words.into_iter());
-        let put = |chunks: &mut SeriesChunks<'_>| {
+        let put = |chunks: &mut SeriesChunksWriter<'_>| {
             chunks.put(CutChunk {
                 contents: Contents::Floats(FloatEncoding::Xor),
                 min_ms: begin_ms,
@@ -49,7 +51,7 @@ impl Blocks {
                 bytes: sealed.bytes(),
             })
         };
-        writer.add_series::<WriteError>([("__name__", "up")].into_iter(), put).unwrap();
+        writer.add_series::<BlockWriteError>([("__name__", "up")].into_iter(), put).unwrap();
         writer.finish(&|_| true).unwrap().unwrap();
         std::fs::rename(making.join(&ulid.to_string()), self.block(ulid)).unwrap();
         ulid
@@ -69,7 +71,7 @@ pub(super) fn labels() -> BTreeMap<String, String> {
 pub(super) fn limits() -> Limits {
     Limits {
         look_every: Duration::from_millis(20),
-        request: PATIENCE,
+        request: TEST_TIMEOUT,
         backoff_min: Duration::from_millis(2),
         backoff_max: Duration::from_millis(20),
         damaged_again: Duration::from_millis(50),
@@ -83,9 +85,9 @@ pub(super) fn impatient() -> Limits {
     Limits { request: Duration::from_millis(200), ..limits() }
 }
 
-pub(super) fn options(dir: &Path, store: impl ObjectStore) -> Options {
+pub(super) fn options(dir: &Path, store: impl ObjectStore) -> ShipperOptions {
     let bucket = BucketConfig { store: Arc::new(store), name: "a test's".to_owned(), ignored: Vec::new() };
-    Options { dir: dir.to_owned(), bucket, labels: labels(), bytes_per_s: None, limits: limits() }
+    ShipperOptions { dir: dir.to_owned(), bucket, labels: labels(), bytes_per_s: None, limits: limits() }
 }
 
 pub(super) fn start(dir: &Path, store: impl ObjectStore) -> Shipper {

@@ -16,10 +16,10 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use silverback_block::Ulid;
-use silverback_test_support::{PATIENCE, Scratch, eventually};
+use silverback_test_support::{Scratch, TEST_TIMEOUT, eventually};
 
 use crate::objstore::BucketConfig;
-use crate::{Limits, Options, Shipper, shipped};
+use crate::{Limits, Shipper, ShipperOptions, shipped};
 use faulty::{Fault, Faulty};
 use fixture::{Blocks, impatient, limits, options, start};
 
@@ -49,10 +49,10 @@ fn whatever_fails_once_the_block_arrives_whole_and_is_never_seen_half() {
             drop(fs::remove_file(blocks.path().join("thanos.shipper.json")));
             let store = Faulty::new(Some(at), fault);
             let limits = if fault == Fault::Stalled { impatient() } else { limits() };
-            let options = Options { limits, ..options(blocks.path(), store.clone()) };
+            let options = ShipperOptions { limits, ..options(blocks.path(), store.clone()) };
             let shipper = Shipper::start(options).unwrap();
             eventually("the block is shipped", || shipper.is_shipped(ulid));
-            assert!(shipper.stop(PATIENCE));
+            assert!(shipper.stop(TEST_TIMEOUT));
             block_on(store.check_whole());
             assert_eq!(names(&store), Blocks::objects_of(ulid), "{fault:?} at {at}");
             let counts = shipper.counts();
@@ -74,7 +74,7 @@ fn blocks_go_to_a_directory_as_thanos_has_them() {
     let text =
         format!("type: FILESYSTEM\nconfig: {{directory: {}/made}}\nprefix: /a/b/\n", bucket.path().display());
     let config = BucketConfig::parse(&text, &|_| None).unwrap();
-    let options = Options {
+    let options = ShipperOptions {
         bucket: config,
         limits: Limits { part_bytes: 64, ..limits() },
         ..options(blocks.path(), whole())
@@ -102,7 +102,7 @@ fn blocks_go_to_a_directory_as_thanos_has_them() {
     let counts = shipper.counts();
     assert_eq!((count(&counts.uploads), count(&counts.failures)), (2, 0));
     assert!(count(&counts.bytes) > 0 && time_ms(&counts.last_success_ms) > 1_700_000_000_000);
-    assert!(shipper.stop(PATIENCE));
+    assert!(shipper.stop(TEST_TIMEOUT));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn what_is_shipped_is_remembered_and_a_lost_or_damaged_memory_asks_the_bucket() 
     let ship = || {
         let shipper = start(blocks.path(), store.clone());
         eventually("the block is shipped", || shipper.is_shipped(ulid));
-        assert!(shipper.stop(PATIENCE));
+        assert!(shipper.stop(TEST_TIMEOUT));
         count(&shipper.counts().uploads)
     };
     assert_eq!(ship(), 1);
@@ -204,7 +204,7 @@ fn a_block_with_a_bit_turned_over_is_never_uploaded_and_not_pending() {
     };
     let [of_chunk, of_postings] = [1, 2].map(|number| blocks.write(number));
     turn(of_chunk, "chunks/000001", &|len| len - 6);
-    // Behind the table of postings are its checksum and the table of contents.
+    // After the table of postings are its checksum and the table of contents.
     turn(of_postings, "index", &|len| len - 60);
     let good = blocks.write(3);
     let store = whole();
@@ -233,7 +233,7 @@ fn what_gives_out_something_else_than_it_was_given_has_no_block() {
     assert!(!shipper.is_shipped(ulid) && time_ms(&counts.failing_since_ms) > 0);
     assert_eq!((count(&counts.uploads), count(&counts.pending)), (0, 1));
     assert_eq!(shipped::read(blocks.path()).unwrap(), BTreeSet::new());
-    assert!(shipper.stop(PATIENCE));
+    assert!(shipper.stop(TEST_TIMEOUT));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_meta_json_in_the_bucket_without_its_block_does_not_count() {
         let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
         eventually("it fails", || count(&shipper.counts().failures) > 1);
         assert!(!shipper.is_shipped(ulid));
-        assert!(shipper.stop(PATIENCE));
+        assert!(shipper.stop(TEST_TIMEOUT));
         block_on(store.delete(&meta)).unwrap();
     }
     let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
@@ -302,7 +302,7 @@ fn a_bucket_that_never_answers_is_tried_again_and_delays_no_stop() {
     let blocks = Blocks::new();
     let ulid = blocks.write(1);
     let store = Faulty::new(None, Fault::Stalled);
-    let options = |limits| Options { limits, ..options(blocks.path(), store.clone()) };
+    let options = |limits| ShipperOptions { limits, ..options(blocks.path(), store.clone()) };
     let shipper = Shipper::start(options(impatient())).unwrap();
     eventually("it was asked more than once", || store.asked.load(Ordering::Relaxed) > 2);
     assert!(!shipper.is_shipped(ulid));
@@ -310,8 +310,8 @@ fn a_bucket_that_never_answers_is_tried_again_and_delays_no_stop() {
     let asked = store.asked.load(Ordering::Relaxed);
     eventually("it waits for the bucket", || store.asked.load(Ordering::Relaxed) > asked);
     let began = Instant::now();
-    assert!(stuck.stop(PATIENCE) && shipper.stop(PATIENCE));
-    assert!(began.elapsed() < PATIENCE / 2);
+    assert!(stuck.stop(TEST_TIMEOUT) && shipper.stop(TEST_TIMEOUT));
+    assert!(began.elapsed() < TEST_TIMEOUT / 2);
     assert!(names(&store).is_empty());
 }
 
@@ -323,11 +323,12 @@ fn a_stop_while_a_file_is_sent_gives_its_parts_up_and_the_next_start_ships_it() 
     let slow = NonZeroU64::new(2);
     let limits = Limits { part_bytes: 16, ..limits() };
     let shipper =
-        Shipper::start(Options { bytes_per_s: slow, limits, ..options(blocks.path(), store()) }).unwrap();
+        Shipper::start(ShipperOptions { bytes_per_s: slow, limits, ..options(blocks.path(), store()) })
+            .unwrap();
     let half = || fs::read_dir(bucket.join(&format!("{ulid}/chunks"))).into_iter().flatten().count();
     eventually("a part is sent", || half() > 0 && count(&shipper.counts().bytes) > 0);
     let began = Instant::now();
-    assert!(shipper.stop(PATIENCE) && began.elapsed() < PATIENCE / 2);
+    assert!(shipper.stop(TEST_TIMEOUT) && began.elapsed() < TEST_TIMEOUT / 2);
     assert!(!bucket.join(&format!("{ulid}/meta.json")).exists());
     eventually("the parts are gone", || half() == 0);
     let shipper = Shipper::start(options(blocks.path(), store())).unwrap();
@@ -356,5 +357,5 @@ fn a_shipper_that_is_dropped_ends() {
     let shipper = start(blocks.path(), Arc::clone(&store) as Arc<dyn ObjectStore>);
     eventually("it has looked", || time_ms(&shipper.counts().last_success_ms) > 0);
     drop(shipper);
-    eventually("its thread has let go of the bucket", || Arc::strong_count(&store) == 1);
+    eventually("its thread has dropped the bucket", || Arc::strong_count(&store) == 1);
 }

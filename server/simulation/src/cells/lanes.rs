@@ -93,7 +93,7 @@ pub async fn deliver<D: Defect>(mut lane: Receiver, router: Rc<Router>, host: Si
         match random.below(400) {
             0 => host.sleep(Duration::from_micros(random.by_magnitude(1 << 24) as u64)).await,
             1..40 => host.sleep(Duration::from_micros(random.by_magnitude(1 << 12) as u64)).await,
-            _ => host.give_way_up_to(3).await,
+            _ => host.yield_up_to(3).await,
         }
         match (D::DRAINS, message) {
             (Drains::Forgotten, LaneMessage::Request(correlation, request)) => {

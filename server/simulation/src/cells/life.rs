@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all};
 use silverback::migration::{MigrationError, Trigger};
-use silverback::routing::{Asker, DeletionFault, ReadGate, deletion};
+use silverback::routing::{Asker, DeletionFanoutError, ReadGate, deletion};
 use silverback_host::Host;
 use silverback_model::ShardId;
 use silverback_model::limits::DELETION_WAIT_MAX;
-use silverback_storage::message::{DeletionError, PartPool, ReadError};
+use silverback_storage::message::{DeletionError, PartPool, ShardReadError};
 use silverback_storage::shard::{checkpoint, maintenance};
 use silverback_storage::wal::{LogError, Lsn};
 
@@ -183,11 +183,11 @@ impl CellLife {
             self.trace.event("deletion", numbers, format_args!("{} samples, {ended:?}", deleted.samples));
             let done = match ended {
                 Ok(()) => Some(Lsn(0)),
-                Err(DeletionFault::Overloaded(_)) => None,
-                Err(DeletionFault::Stopped(DeletionError::Log(LogError::Full(_) | LogError::Failed(_)))) => {
-                    None
-                }
-                Err(DeletionFault::Stopped(DeletionError::Read(ReadError::Moved))) => None,
+                Err(DeletionFanoutError::Overloaded(_)) => None,
+                Err(DeletionFanoutError::Stopped(DeletionError::Log(
+                    LogError::Full(_) | LogError::Failed(_),
+                ))) => None,
+                Err(DeletionFanoutError::Stopped(DeletionError::Read(ShardReadError::Moved))) => None,
                 Err(error) => panic!("nothing keeps anybody from deleting: {error}"),
             };
             let mut moves = self.moves.get();

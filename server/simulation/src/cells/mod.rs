@@ -26,7 +26,7 @@ use crate::trace::{Shown, Trace};
 use crate::world::Tally;
 
 pub use self::node::{
-    Defect, DrainForgotten, LetGoTooEarly, OwnersForgotten, Sound, StreamHurried, StreamUnnamed,
+    Defect, DrainForgotten, OwnersForgotten, ReleasedTooEarly, Sound, StreamHurried, StreamUnnamed,
 };
 
 const CLIENTS_MAX: usize = 3;

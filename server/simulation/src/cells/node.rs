@@ -8,8 +8,8 @@ use silverback::migration::{Migrations, Turn};
 use silverback::routing::{Router, RoutingTable};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
-    CloseCursors, FetchRows, OpenRows, Page, PartPool, ReadCall, ReadError, RowCursor, Selection,
-    SeriesBatch, SeriesWanted,
+    CloseCursors, FetchRows, OpenRows, Page, PartPool, ReadCall, RowCursor, Selection, SeriesBatch,
+    SeriesWanted, ShardReadError,
 };
 use silverback_storage::shard::Inbox;
 use silverback_storage::wal::layout::{self, Layout};
@@ -34,7 +34,7 @@ pub trait Defect: 'static + Clone {
     const IS_DELETED_FROM: bool = false;
 }
 
-/// What a source does when it is told to drain a cell.
+/// What a source does when it is asked to drain a cell.
 pub enum Drains {
     Heeded,
     Forgotten,
@@ -76,10 +76,10 @@ impl Defect for DrainForgotten {
     const DRAINS: Drains = Drains::Forgotten;
 }
 
-/// The source lets go of a cell before the target's claim is on disk.
+/// The source releases a cell before the target's claim is on disk.
 #[derive(Clone)]
-pub struct LetGoTooEarly;
-impl Defect for LetGoTooEarly {
+pub struct ReleasedTooEarly;
+impl Defect for ReleasedTooEarly {
     const FLUSHES: Flushes = Flushes::Claimed;
 }
 
@@ -174,7 +174,7 @@ impl SimNode {
     pub async fn close(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.close());
         for core in &self.cores {
-            // Why it takes nothing in was told to whoever wrote.
+            // Why it accepts nothing was reported to whoever wrote.
             drop(core.log.close().await);
         }
         self.mesh.close();
@@ -187,13 +187,13 @@ impl Acceptor {
         loop {
             match self.read_by(self.router.read_epoch()).await {
                 Ok(held) => return held,
-                Err(ReadError::Moved) => yield_now(1).await,
+                Err(ShardReadError::Moved) => yield_now(1).await,
                 Err(error) => panic!("a read: {error}"),
             }
         }
     }
 
-    async fn read_by(&self, epoch: Epoch) -> Result<Held, ReadError> {
+    async fn read_by(&self, epoch: Epoch) -> Result<Held, ShardReadError> {
         let (selection, wanted) = (Selection::everything(), SeriesWanted::Chunks);
         let open = OpenRows::<SeriesBatch> { selection, wanted, bytes: BATCH_BYTES };
         let shards: Vec<_> = self.router.shards().collect();
@@ -224,7 +224,7 @@ impl Acceptor {
         mut next: Option<RowCursor<SeriesBatch>>,
         epoch: Epoch,
         held: &mut Held,
-    ) -> Result<(), ReadError> {
+    ) -> Result<(), ShardReadError> {
         while let Some(cursor) = next {
             let fetch = || FetchRows { cursor: cursor.again(), bytes: BATCH_BYTES };
             let page = self.ask(shard, epoch, fetch).await?;
@@ -239,7 +239,7 @@ impl Acceptor {
         shard: ShardId,
         epoch: Epoch,
         question: impl Fn() -> Q,
-    ) -> Result<Q::Reply, ReadError> {
+    ) -> Result<Q::Reply, ShardReadError> {
         loop {
             match self.router.ask_to_look(shard, epoch, question()) {
                 Ok(answer) => return answer.await,

@@ -165,7 +165,7 @@ impl Sender {
         flying.iter().any(|flying| flying.epoch != epoch)
     }
 
-    /// Tells whether the stream goes on.
+    /// Returns whether the stream goes on.
     async fn land_first(&self, flying: &mut VecDeque<Flying>) -> bool {
         let Some(first) = flying.pop_front() else { return true };
         // Each sample of a stream is new: no deletion makes it one that comes too late.
@@ -206,7 +206,7 @@ impl Sender {
         }
     }
 
-    /// Sends a batch's parts, and tells the epoch by which they were split.
+    /// Sends a batch's parts, and returns the epoch by which they were split.
     fn offer(
         &self,
         batch: &[Scraped],
@@ -258,20 +258,20 @@ impl Sender {
         answers: Vec<ReplyFuture<WritePart>>,
         since: Deletions,
     ) -> Outcome {
-        let (mut moved, mut landed) = (Vec::new(), Vec::new());
+        let (mut moved, mut completed) = (Vec::new(), Vec::new());
         for mut reply in join_all(answers).await {
             moved.extend(take_moved(&mut reply));
-            landed.push(reply);
+            completed.push(reply);
         }
         let mut moves = self.moves.get();
         moves.sent_again += moved.len() as u64;
         self.moves.set(moves);
         let pause = async || self.acceptor.host.sleep(PAUSE).await;
-        landed.extend(
+        completed.extend(
             follow(&self.acceptor.router, &self.acceptor.pool, moved, &SharedReservation::default(), pause)
                 .await,
         );
-        let outcomes: Vec<_> = landed.iter().map(|reply| self.outcome(batch, reply, since)).collect();
+        let outcomes: Vec<_> = completed.iter().map(|reply| self.outcome(batch, reply, since)).collect();
         let outcome = [Outcome::Failed, Outcome::Full, Outcome::Undecided]
             .into_iter()
             .find(|bad| outcomes.contains(bad));

@@ -83,7 +83,7 @@ impl FileImage {
         self.live.clone_from(&self.durable);
     }
 
-    /// Turns one bit over, where it lies on the disk.
+    /// Turns one bit over, where it is on the disk.
     pub fn flip_bit(&mut self, at: usize, bit: u32) {
         for content in [&mut self.live, &mut self.durable] {
             if let Some(byte) = content.get_mut(at) {

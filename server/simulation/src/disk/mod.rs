@@ -77,7 +77,7 @@ impl SimDisk {
         Rc::ptr_eq(&self.state, &other.state)
     }
 
-    /// Another life begins: the steps are counted anew, and these faults are to come.
+    /// Another life begins: the steps are counted again, and these faults are to come.
     pub fn begin_life(&self, faults: Faults) {
         let mut state = self.state.borrow_mut();
         (state.faults, state.steps, state.is_crashed) = (faults, 0, false);

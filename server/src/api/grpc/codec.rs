@@ -9,7 +9,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::Grpc;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::response::cause::Cause;
 use silverback_model::limits::GRPC_MESSAGE_BYTES_MAX;
 
@@ -25,8 +25,8 @@ pub struct AnswerEncoder<A>(PhantomData<A>);
 #[derive(Debug)]
 pub struct RawDecoder;
 
-/// A method whose requests are taken in undecoded, compressed or not.
-pub(crate) fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<A>> {
+/// A method whose requests are accepted undecoded, compressed or not.
+pub(crate) fn raw<A: Message + Send + 'static>(core: &CoreContext) -> Grpc<RawRequests<A>> {
     Grpc::new(RawRequests(PhantomData))
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Zstd)
@@ -34,7 +34,7 @@ pub(crate) fn raw<A: Message + Send + 'static>(core: &Core) -> Grpc<RawRequests<
 }
 
 /// A message in bytes, decompressed.
-pub(crate) fn message_bytes_max(core: &Core) -> usize {
+pub(crate) fn message_bytes_max(core: &CoreContext) -> usize {
     core.config.max_decoded_bytes.min(GRPC_MESSAGE_BYTES_MAX)
 }
 

@@ -1,5 +1,5 @@
 //! `grpc-timeout`: a call that is not answered whole within its client's time ends with its own
-//! status, wherever it stands; its handler is dropped there.
+//! status, wherever it is; its handler is dropped there.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::refuse;
 use crate::api::response::NodeResponse;
-use crate::api::response::body::{Broken, ResponseBody};
+use crate::api::response::body::{BrokenBodyError, ResponseBody};
 use crate::api::response::cause::Cause;
 use silverback_runtime::{now, sleep, timeout};
 
@@ -71,14 +71,14 @@ fn exceeded() -> Status {
 
 impl Body for TimedBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BrokenBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBodyError>>> {
         let this = &mut *self;
-        // `None`: its time was over, and that is told.
+        // `None`: its time was over, and that is reported.
         let Some(time) = &mut this.time else { return Poll::Ready(None) };
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             return Poll::Ready(frame);
@@ -90,7 +90,7 @@ impl Body for TimedBody {
         let mut trailers = HeaderMap::new();
         match exceeded().add_header(&mut trailers) {
             Ok(()) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
-            Err(status) => Poll::Ready(Some(Err(Broken(status.to_string())))),
+            Err(status) => Poll::Ready(Some(Err(BrokenBodyError(status.to_string())))),
         }
     }
 

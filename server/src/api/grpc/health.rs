@@ -15,29 +15,29 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::status::Replied;
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::response::cause::Cause;
 
 /// The health service of a core.
-pub(crate) fn service(core: &Rc<Core>) -> HealthServer<NodeHealth> {
+pub(crate) fn service(core: &Rc<CoreContext>) -> HealthServer<NodeHealth> {
     HealthServer::new(NodeHealth { core: SendWrapper::new(Rc::clone(core)) })
 }
 
 /// Answers for the node.
 pub(crate) struct NodeHealth {
     // tonic asks for `Send`; a request stays on its core.
-    core: SendWrapper<Rc<Core>>,
+    core: SendWrapper<Rc<CoreContext>>,
 }
 
-fn status_of(core: &Core) -> ServingStatus {
+fn status_of(core: &CoreContext) -> ServingStatus {
     match core.not_ready() {
         None => ServingStatus::Serving,
         Some(_) => ServingStatus::NotServing,
     }
 }
 
-/// The next status that is another one than `last`; none once the node ends and that is reported.
-async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<ServingStatus> {
+/// The next status that is another one than `last`; none once the node ends and that was sent.
+async fn next_status(core: &CoreContext, last: Option<ServingStatus>) -> Option<ServingStatus> {
     loop {
         let change = next_change(core);
         let now = status_of(core);
@@ -52,7 +52,7 @@ async fn next_status(core: &Core, last: Option<ServingStatus>) -> Option<Serving
 }
 
 /// What may change the status, from the call on: who calls this before a look at the status misses nothing after it.
-fn next_change(core: &Core) -> impl Future<Output = ()> {
+fn next_change(core: &CoreContext) -> impl Future<Output = ()> {
     let replayed = match core.replaying() {
         Some(_) => core.node.restored.reached(core.node.cpus.len()).left_future(),
         None => pending().right_future(),

@@ -5,7 +5,7 @@ use http::Uri;
 
 use super::store::StoreMethod;
 use crate::access::scope::Scopes;
-use crate::api::routes::{ADMIN, ANY, Kind, READ, WRITE};
+use crate::api::routes::{ADMIN, ANY, READ, RequestKind, WRITE};
 
 /// What answers a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Method {
     pub(super) answerer: Answerer,
     /// One of these scopes it takes.
     pub(crate) needs: Scopes,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RequestKind,
 }
 
 const fn method(
@@ -41,7 +41,7 @@ const fn method(
     name: &'static str,
     answerer: Answerer,
     needs: Scopes,
-    kind: Kind,
+    kind: RequestKind,
 ) -> Method {
     Method { service, name, answerer, needs, kind }
 }
@@ -55,49 +55,55 @@ const ADMIN_SERVICE: &str = "silverback.v1.Admin";
 
 /// All of them.
 pub(crate) static METHODS: &[Method] = &[
-    method(INGEST, "Stream", Answerer::Stream, WRITE, Kind::Usual),
-    method(INGEST, "Write", Answerer::Write, WRITE, Kind::Usual),
-    method(super::OTLP, "Export", Answerer::Otlp, WRITE, Kind::Usual),
-    method(super::WRITEABLE_STORE, "RemoteWrite", Answerer::Receive, WRITE, Kind::Usual),
-    method(QUERY, "Select", Answerer::Query, READ, Kind::Usual),
-    method(QUERY, "Series", Answerer::Query, READ, Kind::Usual),
-    method(QUERY, "LabelNames", Answerer::Query, READ, Kind::Usual),
-    method(QUERY, "LabelValues", Answerer::Query, READ, Kind::Usual),
-    method(STORE, "Series", Answerer::Store(StoreMethod::Series), READ, Kind::Usual),
-    method(STORE, "LabelNames", Answerer::Store(StoreMethod::LabelNames), READ, Kind::Usual),
-    method(STORE, "LabelValues", Answerer::Store(StoreMethod::LabelValues), READ, Kind::Usual),
-    method("thanos.Exemplars", "Exemplars", Answerer::Store(StoreMethod::Exemplars), READ, Kind::Usual),
-    method(THANOS_QUERY, "Query", Answerer::Store(StoreMethod::Query), READ, Kind::Usual),
-    method(THANOS_QUERY, "QueryRange", Answerer::Store(StoreMethod::QueryRange), READ, Kind::Usual),
-    method("thanos.info.Info", "Info", Answerer::Store(StoreMethod::Info), READ, Kind::Usual),
-    method(HEALTH, "Check", Answerer::Health, ANY, Kind::Usual),
-    method(HEALTH, "Watch", Answerer::Health, ANY, Kind::Usual),
-    method(HEALTH, "List", Answerer::Health, ANY, Kind::Usual),
+    method(INGEST, "Stream", Answerer::Stream, WRITE, RequestKind::Usual),
+    method(INGEST, "Write", Answerer::Write, WRITE, RequestKind::Usual),
+    method(super::OTLP, "Export", Answerer::Otlp, WRITE, RequestKind::Usual),
+    method(super::WRITEABLE_STORE, "RemoteWrite", Answerer::Receive, WRITE, RequestKind::Usual),
+    method(QUERY, "Select", Answerer::Query, READ, RequestKind::Usual),
+    method(QUERY, "Series", Answerer::Query, READ, RequestKind::Usual),
+    method(QUERY, "LabelNames", Answerer::Query, READ, RequestKind::Usual),
+    method(QUERY, "LabelValues", Answerer::Query, READ, RequestKind::Usual),
+    method(STORE, "Series", Answerer::Store(StoreMethod::Series), READ, RequestKind::Usual),
+    method(STORE, "LabelNames", Answerer::Store(StoreMethod::LabelNames), READ, RequestKind::Usual),
+    method(STORE, "LabelValues", Answerer::Store(StoreMethod::LabelValues), READ, RequestKind::Usual),
+    method(
+        "thanos.Exemplars",
+        "Exemplars",
+        Answerer::Store(StoreMethod::Exemplars),
+        READ,
+        RequestKind::Usual,
+    ),
+    method(THANOS_QUERY, "Query", Answerer::Store(StoreMethod::Query), READ, RequestKind::Usual),
+    method(THANOS_QUERY, "QueryRange", Answerer::Store(StoreMethod::QueryRange), READ, RequestKind::Usual),
+    method("thanos.info.Info", "Info", Answerer::Store(StoreMethod::Info), READ, RequestKind::Usual),
+    method(HEALTH, "Check", Answerer::Health, ANY, RequestKind::Usual),
+    method(HEALTH, "Watch", Answerer::Health, ANY, RequestKind::Usual),
+    method(HEALTH, "List", Answerer::Health, ANY, RequestKind::Usual),
     method(
         "grpc.reflection.v1.ServerReflection",
         "ServerReflectionInfo",
         Answerer::Reflection,
         ANY,
-        Kind::Usual,
+        RequestKind::Usual,
     ),
     method(
         "grpc.reflection.v1alpha.ServerReflection",
         "ServerReflectionInfo",
         Answerer::ReflectionAlpha,
         ANY,
-        Kind::Usual,
+        RequestKind::Usual,
     ),
-    method(ADMIN_SERVICE, "Shards", Answerer::Admin, ADMIN, Kind::Usual),
-    method(ADMIN_SERVICE, "Cells", Answerer::Admin, ADMIN, Kind::Usual),
-    method(ADMIN_SERVICE, "GetRebalance", Answerer::Admin, ADMIN, Kind::Usual),
-    method(ADMIN_SERVICE, "PinCell", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "UnpinCell", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "MoveCell", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "PauseRebalance", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "ResumeRebalance", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "DrainShard", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "UndrainShard", Answerer::Admin, ADMIN, Kind::Action),
-    method(ADMIN_SERVICE, "WriteCheckpoint", Answerer::Admin, ADMIN, Kind::Action),
+    method(ADMIN_SERVICE, "Shards", Answerer::Admin, ADMIN, RequestKind::Usual),
+    method(ADMIN_SERVICE, "Cells", Answerer::Admin, ADMIN, RequestKind::Usual),
+    method(ADMIN_SERVICE, "GetRebalance", Answerer::Admin, ADMIN, RequestKind::Usual),
+    method(ADMIN_SERVICE, "PinCell", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "UnpinCell", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "MoveCell", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "PauseRebalance", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "ResumeRebalance", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "DrainShard", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "UndrainShard", Answerer::Admin, ADMIN, RequestKind::Action),
+    method(ADMIN_SERVICE, "WriteCheckpoint", Answerer::Admin, ADMIN, RequestKind::Action),
 ];
 
 impl Method {

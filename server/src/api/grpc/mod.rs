@@ -31,12 +31,12 @@ use tonic::{Code, Status};
 use self::methods::{Answerer, Method};
 use self::one_message::Received;
 use self::request_body::{RequestBody, decoded};
-use crate::api::handlers::{Handlers, Peer};
+use crate::api::handlers::{Handlers, RequestPeer};
 use crate::api::http::request_body::BodyError;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::otlp::status_of;
-use crate::api::ingest::remote_write::Rejection;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::ingest::remote_write::WriteRejected;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::response::body::ResponseBody;
 use crate::api::response::cause::{Cause, of_tonic};
 use crate::api::{ingest::timing::timed, response::NodeResponse};
@@ -54,7 +54,7 @@ pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
 
 /// Answers one gRPC request, within its client's time.
 pub(crate) async fn answer(
-    peer: &Peer,
+    peer: &RequestPeer,
     method: Option<&'static Method>,
     request: Request<WatchedBody>,
 ) -> NodeResponse {
@@ -76,8 +76,8 @@ fn with_grpc_s_own_codes(mut response: NodeResponse) -> NodeResponse {
     response
 }
 
-async fn dispatch(peer: &Peer, method: &Method, request: Request<WatchedBody>) -> NodeResponse {
-    let Peer { handlers: Handlers { core, ingest, reader, mover, .. }, caller, asker, .. } = peer;
+async fn dispatch(peer: &RequestPeer, method: &Method, request: Request<WatchedBody>) -> NodeResponse {
+    let RequestPeer { handlers: Handlers { core, ingest, reader, mover, .. }, caller, asker, .. } = peer;
     let request = received(ingest, method, request);
     if method.answerer == Answerer::Stream {
         return ingest::stream(caller, request).await.map(ResponseBody::Grpc);
@@ -125,13 +125,13 @@ fn received(ingest: &Rc<Ingest>, method: &Method, request: Request<WatchedBody>)
 
 /// A message that wasn't read.
 fn of_body(error: BodyError) -> Status {
-    status::of_read_fault(&ReadFault::Body(error))
+    status::of_read_rejected(&ReadRejected::Body(error))
 }
 
 /// One of OTLP's.
 fn of_otlp_body(error: BodyError) -> Status {
     match error {
-        BodyError::NoRoom => status_of(&Rejection::NoRoom),
+        BodyError::BudgetExceeded => status_of(&WriteRejected::BudgetExceeded),
         BodyError::TooLarge(_) | BodyError::TimedOut(_) | BodyError::BrokeOff(_) => of_body(error),
     }
 }
@@ -165,7 +165,7 @@ pub(in crate::api) fn refuse(status: &Status) -> NodeResponse {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(GRPC));
     if status.add_header(headers).is_err() {
-        // Words that are no header value: the code alone tells enough.
+        // Words that aren't a header value: the code alone says enough.
         headers.insert(HeaderName::from_static("grpc-status"), (status.code() as i32).into());
     }
     response

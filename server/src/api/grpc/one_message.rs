@@ -30,20 +30,20 @@ pub struct Received {
 }
 
 /// A fault of a body, as its caller expects it.
-pub(crate) type Told = fn(BodyError) -> Status;
+pub(crate) type ToStatus = fn(BodyError) -> Status;
 
 struct Bounds {
     ingest: Rc<Ingest>,
     reserved: Reservation,
-    told: Told,
+    told: ToStatus,
     began: Instant,
     /// Armed once the body has to be waited for: mostly it is there with its head.
     time: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl Received {
-    /// The body of a request of one message that begins now; `told` is how its method tells that it wasn't read.
-    pub(crate) fn message(ingest: &Rc<Ingest>, body: WatchedBody, told: Told) -> Self {
+    /// The body of a request of one message that begins now; `told` is how its method reports that it wasn't read.
+    pub(crate) fn message(ingest: &Rc<Ingest>, body: WatchedBody, told: ToStatus) -> Self {
         let (ingest, reserved) = (Rc::clone(ingest), ingest.bodies.begin());
         let bounds = Bounds { ingest, reserved, told, began: now(), time: None };
         Self { body, bounds: Some(SendWrapper::new(bounds)) }
@@ -57,7 +57,7 @@ impl Received {
 
 impl Bounds {
     fn make_room(&mut self, bytes: usize) -> Result<(), Status> {
-        self.reserved.grow(bytes).map_err(|_| self.refuse(BodyError::NoRoom))
+        self.reserved.grow(bytes).map_err(|_| self.refuse(BodyError::BudgetExceeded))
     }
 
     fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<Status> {

@@ -13,7 +13,7 @@ use super::status::Replied;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::otlp;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::write::check_ready;
 
 /// Answers `Export`.
@@ -38,7 +38,7 @@ impl UnaryService<Bytes> for Export {
         let caller = self.caller.clone();
         Box::pin(async move {
             let outcome = store(&caller, &request.into_inner()).await.map_err(|rejection| {
-                caller.note_rejection(&rejection);
+                caller.note_rejected(&rejection);
                 otlp::status_of(&rejection)
             })?;
             caller.note_refused(outcome.examples());
@@ -47,7 +47,7 @@ impl UnaryService<Bytes> for Export {
     }
 }
 
-async fn store(ingest: &Ingest, message: &Bytes) -> Result<otlp::Outcome, Rejection> {
+async fn store(ingest: &Ingest, message: &Bytes) -> Result<otlp::OtlpOutcome, WriteRejected> {
     check_ready(ingest)?;
     ingest.count(|counts| counts.write_bytes += message.len() as u64);
     let mut reserved = ingest.bodies.begin();

@@ -19,10 +19,10 @@ use tonic::server::UnaryService;
 use super::codec::raw;
 use super::ingest::messages::{Encoding, MessageBounds, Messages, StreamMessage};
 use super::one_message::Received;
-use super::status::{Replied, of_rejection, passing};
+use super::status::{Replied, of_write_rejected, passing};
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::answer::{NEW_SERIES_RETRY, WriteReport};
 use crate::api::ingest::thanos;
 use crate::api::ingest::write::check_ready;
@@ -33,7 +33,7 @@ const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encodin
 /// Routers' own first.
 const ENCODINGS: HeaderValue = HeaderValue::from_static("snappy,gzip,zstd,identity");
 
-/// What tonic gets to read, for the message is read here: one that is empty.
+/// What tonic gets to read, because the message is read here: one that is empty.
 const EMPTY_MESSAGE: &[u8] = &[0; 5];
 
 /// Answers `RemoteWrite`.
@@ -75,7 +75,7 @@ impl UnaryService<Bytes> for RemoteWrite {
                     tell(&report).map(|()| tonic::Response::new(WriteResponse {}))
                 }
                 Err(rejection) => {
-                    caller.note_rejection(&rejection);
+                    caller.note_rejected(&rejection);
                     Err(status_of(&rejection))
                 }
             }
@@ -83,7 +83,7 @@ impl UnaryService<Bytes> for RemoteWrite {
     }
 }
 
-async fn store(ingest: &Ingest, messages: Messages<Received>) -> Result<WriteReport, Rejection> {
+async fn store(ingest: &Ingest, messages: Messages<Received>) -> Result<WriteReport, WriteRejected> {
     check_takes_writes(ingest)?;
     let StreamMessage { bytes, room } = read(ingest, messages).await.inspect_err(|_| {
         ingest.count(|counts| counts.grpc_requests_unread += 1);
@@ -93,27 +93,29 @@ async fn store(ingest: &Ingest, messages: Messages<Received>) -> Result<WriteRep
 }
 
 /// A node that stops says so: others have its series, where a router replicates.
-fn check_takes_writes(ingest: &Ingest) -> Result<(), Rejection> {
+fn check_takes_writes(ingest: &Ingest) -> Result<(), WriteRejected> {
     if ingest.shutdown.is_requested() {
-        return Err(Rejection::NotReady("the node is stopping".to_owned()));
+        return Err(WriteRejected::NotReady("the node is stopping".to_owned()));
     }
     check_ready(ingest)
 }
 
 /// The one message, within its time.
-async fn read(ingest: &Ingest, mut messages: Messages<Received>) -> Result<StreamMessage, Rejection> {
+async fn read(ingest: &Ingest, mut messages: Messages<Received>) -> Result<StreamMessage, WriteRejected> {
     let limit = ingest.config.request_timeout;
-    timeout(limit, one_message(&mut messages)).await.unwrap_or_else(|_| Err(Rejection::BodyTimedOut(limit)))
+    timeout(limit, one_message(&mut messages))
+        .await
+        .unwrap_or_else(|_| Err(WriteRejected::BodyTimedOut(limit)))
 }
 
 /// The message that is all of a request.
-async fn one_message(messages: &mut Messages<Received>) -> Result<StreamMessage, Rejection> {
+async fn one_message(messages: &mut Messages<Received>) -> Result<StreamMessage, WriteRejected> {
     let Some(message) = messages.next().await? else {
-        return Err(Rejection::BodyBrokeOff("there is no message in it".to_owned()));
+        return Err(WriteRejected::BodyBrokeOff("there is no message in it".to_owned()));
     };
     match messages.next().await? {
         None => Ok(message),
-        Some(_) => Err(Rejection::Message("a call takes one message, and this has more".to_owned())),
+        Some(_) => Err(WriteRejected::Message("a call takes one message, and this has more".to_owned())),
     }
 }
 
@@ -129,8 +131,8 @@ fn tell(report: &WriteReport) -> Result<(), Status> {
 }
 
 /// A request that was refused as a whole.
-fn status_of(rejection: &Rejection) -> Status {
-    let status = of_rejection(rejection);
+fn status_of(rejection: &WriteRejected) -> Status {
+    let status = of_write_rejected(rejection);
     // To a router anything but a conflict is worth another try, and what is too large would come again forever.
     if rejection.cause() == Cause::TooLarge { Cause::Exists.status(status.message()) } else { status }
 }
@@ -140,29 +142,29 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
+    use crate::api::ingest::remote_write::{MalformedError, MalformedErrorKind};
 
     #[test]
     fn a_router_is_told_by_the_codes_that_it_knows() {
-        let check = |rejection: Rejection, code| {
+        let check = |rejection: WriteRejected, code| {
             let status = status_of(&rejection);
             assert_eq!(status.code(), code, "{rejection}");
             assert_eq!(status.message(), rejection.to_string());
         };
-        let malformed = |cause| Rejection::Malformed(MalformedBody { offset: 7, cause });
-        check(Rejection::NotReady("replaying".into()), Code::Unavailable);
-        check(Rejection::Overloaded, Code::ResourceExhausted);
-        check(Rejection::NoRoom, Code::ResourceExhausted);
-        check(Rejection::MemoryFull { limit_bytes: 1 }, Code::ResourceExhausted);
-        check(Rejection::BodyTimedOut(Duration::from_secs(1)), Code::DeadlineExceeded);
-        check(Rejection::BodyTooLarge { limit_bytes: 1 }, Code::AlreadyExists);
-        check(Rejection::TakesTooMuch { bytes_max: 1 }, Code::AlreadyExists);
-        check(malformed(MalformedCause::TooManySamples), Code::AlreadyExists);
-        check(malformed(MalformedCause::LabelsTooLarge), Code::AlreadyExists);
-        check(malformed(MalformedCause::Truncated), Code::InvalidArgument);
-        check(malformed(MalformedCause::NoKnownField), Code::InvalidArgument);
-        check(Rejection::Message("not snappy".into()), Code::InvalidArgument);
-        let other = Rejection::OtherTenant { asked: "a".into(), own: "b".into() };
+        let malformed = |cause| WriteRejected::Malformed(MalformedError { offset: 7, cause });
+        check(WriteRejected::NotReady("replaying".into()), Code::Unavailable);
+        check(WriteRejected::Overloaded, Code::ResourceExhausted);
+        check(WriteRejected::BudgetExceeded, Code::ResourceExhausted);
+        check(WriteRejected::MemoryFull { limit_bytes: 1 }, Code::ResourceExhausted);
+        check(WriteRejected::BodyTimedOut(Duration::from_secs(1)), Code::DeadlineExceeded);
+        check(WriteRejected::BodyTooLarge { limit_bytes: 1 }, Code::AlreadyExists);
+        check(WriteRejected::TakesTooMuch { bytes_max: 1 }, Code::AlreadyExists);
+        check(malformed(MalformedErrorKind::TooManySamples), Code::AlreadyExists);
+        check(malformed(MalformedErrorKind::LabelsTooLarge), Code::AlreadyExists);
+        check(malformed(MalformedErrorKind::Truncated), Code::InvalidArgument);
+        check(malformed(MalformedErrorKind::NoKnownField), Code::InvalidArgument);
+        check(WriteRejected::Message("not snappy".into()), Code::InvalidArgument);
+        let other = WriteRejected::OtherTenant { asked: "a".into(), own: "b".into() };
         check(other, Code::InvalidArgument);
     }
 }

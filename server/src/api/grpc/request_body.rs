@@ -54,7 +54,7 @@ pub(crate) fn broke_off(error: impl std::fmt::Display) -> Status {
 }
 
 impl SnappyMessages {
-    /// The next whole message, decompressed, behind a prefix that says so.
+    /// The next whole message, decompressed, after a prefix that says so.
     fn next_message(&mut self) -> Result<Option<Bytes>, Status> {
         let Some([flag, len @ ..]) = self.received.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let len = u32::from_be_bytes(*len) as usize;

@@ -1,4 +1,4 @@
-//! Errors as gRPC tells them: their words, and the hint when to send again. The codes are [`Cause`]'s.
+//! Errors as gRPC reports them: their words, and the hint when to send again. The codes are [`Cause`]'s.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tonic::Status;
 use tonic::metadata::MetadataValue;
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::ingest::MessageFault;
-use crate::api::ingest::remote_write::Rejection;
-use crate::api::query::read_fault::ReadFault;
-use crate::api::query::stream::StreamFault;
+use super::ingest::MessageRejected;
+use crate::api::ingest::remote_write::WriteRejected;
+use crate::api::query::read_rejected::ReadRejected;
+use crate::api::query::stream::StreamError;
 use crate::api::response::cause::Cause;
-use crate::api::response::reader_pace::NoReader;
-use crate::migration::{MigrationError, MigrationFailure};
+use crate::api::response::reader_pace::ReaderError;
+use crate::migration::{MigrationError, MigrationErrorKind};
 use silverback_model::RefusedReason;
-use silverback_storage::message::RefusedRef;
+use silverback_storage::message::RejectedRef;
 
 /// When the same may be sent again, in ms, in an error's trailers.
 const RETRY_AFTER: &str = "retry-after-ms";
@@ -28,14 +28,14 @@ const DEFINITIONS_RETRY: Duration = Duration::from_secs(30);
 pub(in crate::api) type Replied<T> = Result<tonic::Response<T>, Status>;
 
 /// A request that was refused as a whole.
-pub(crate) fn of_rejection(rejection: &Rejection) -> Status {
+pub(crate) fn of_write_rejected(rejection: &WriteRejected) -> Status {
     match rejection.retry_after() {
         Some(after) => passing(rejection.cause(), &rejection.to_string(), after),
         None => rejection.cause().status(rejection.to_string()),
     }
 }
 
-/// The status of what passes by itself. When to send the same again stands in it as
+/// The status of what passes by itself. When to send the same again is in it as
 /// `google.rpc.RetryInfo`, which stock clients look for, and in ms for those that read no details.
 pub(crate) fn passing(cause: Cause, message: &str, retry_after: Duration) -> Status {
     let details = ErrorDetails::with_retry_info(Some(retry_after));
@@ -45,28 +45,28 @@ pub(crate) fn passing(cause: Cause, message: &str, retry_after: Duration) -> Sta
 }
 
 /// A message that was refused as a whole.
-pub(crate) fn of_fault(fault: &MessageFault) -> Status {
-    use super::ingest::DefinitionFault::{Full, Malformed, Redefined, RefTooHigh, TooMuch};
+pub(crate) fn of_message_rejected(fault: &MessageRejected) -> Status {
+    use super::ingest::DefinitionError::{Full, Malformed, Redefined, RefTooHigh, TooMuch};
 
     let cause = match fault {
-        MessageFault::Rejected(rejection) => return of_rejection(rejection),
-        MessageFault::Definition(Redefined(_)) => Cause::Exists,
-        MessageFault::Definition(Full) => {
+        MessageRejected::Rejected(rejection) => return of_write_rejected(rejection),
+        MessageRejected::Definition(Redefined(_)) => Cause::Exists,
+        MessageRejected::Definition(Full) => {
             return passing(Cause::Overloaded, &fault.to_string(), DEFINITIONS_RETRY);
         }
-        MessageFault::Definition(TooMuch) => Cause::TooLarge,
-        MessageFault::Definition(Malformed(_) | RefTooHigh(_)) => Cause::Invalid,
-        MessageFault::Malformed(_)
-        | MessageFault::Batch(_)
-        | MessageFault::WrongNumber { .. }
-        | MessageFault::SecondBatch => Cause::Invalid,
+        MessageRejected::Definition(TooMuch) => Cause::TooLarge,
+        MessageRejected::Definition(Malformed(_) | RefTooHigh(_)) => Cause::Invalid,
+        MessageRejected::Malformed(_)
+        | MessageRejected::Batch(_)
+        | MessageRejected::WrongNumber { .. }
+        | MessageRejected::SecondBatch => Cause::Invalid,
     };
     cause.status(fault.to_string())
 }
 
 /// A refused series or its samples.
-pub(crate) fn refusal(batch_number: u64, refused: RefusedRef) -> v1::Refusal {
-    let RefusedRef { stream_ref, reason, samples } = refused;
+pub(crate) fn refusal(batch_number: u64, refused: RejectedRef) -> v1::Refusal {
+    let RejectedRef { stream_ref, reason, samples } = refused;
     v1::Refusal { batch_number, r#ref: stream_ref, reason: reason_code(reason).into(), samples }
 }
 
@@ -103,8 +103,8 @@ fn reason_code(reason: RefusedReason) -> v1::RefusalReason {
 }
 
 /// The status of a read that wasn't answered.
-pub(crate) fn of_read_fault(fault: &ReadFault) -> Status {
-    // What was asked for stands in it.
+pub(crate) fn of_read_rejected(fault: &ReadRejected) -> Status {
+    // What was asked for is in it.
     let words = Printable(&fault.to_string()).to_string();
     match fault.retry_after() {
         Some(after) => passing(fault.cause(), &words, after),
@@ -113,23 +113,25 @@ pub(crate) fn of_read_fault(fault: &ReadFault) -> Status {
 }
 
 /// The status of a stream that ends before its end.
-pub(crate) fn of_stream_fault(fault: &StreamFault) -> Status {
+pub(crate) fn of_stream_error(fault: &StreamError) -> Status {
     match fault {
-        StreamFault::NoReader(NoReader::Gone) => Cause::Cancelled.status(fault.to_string()),
-        StreamFault::NoReader(NoReader::TooSlow) => Cause::Conflict.status(fault.to_string()),
-        StreamFault::Shards(error) => of_read_fault(&ReadFault::Shards(error.clone())),
-        StreamFault::Chunk(error) => of_read_fault(&ReadFault::Chunk(*error)),
-        StreamFault::Histograms(error) => of_read_fault(&ReadFault::Histograms(*error)),
+        StreamError::Reader(ReaderError::Gone) => Cause::Cancelled.status(fault.to_string()),
+        StreamError::Reader(ReaderError::TooSlow) => Cause::Conflict.status(fault.to_string()),
+        StreamError::Shards(error) => of_read_rejected(&ReadRejected::Shards(error.clone())),
+        StreamError::Chunk(error) => of_read_rejected(&ReadRejected::Chunk(*error)),
+        StreamError::Histograms(error) => of_read_rejected(&ReadRejected::Histograms(*error)),
     }
 }
 
 /// The status of a cell that stayed where it was.
 pub(crate) fn of_migration_error(fault: &MigrationError) -> Status {
     let cause = match fault.reason() {
-        MigrationFailure::NoOp => Cause::Exists,
-        MigrationFailure::BudgetExceeded => Cause::Overloaded,
-        MigrationFailure::Busy | MigrationFailure::TimedOut | MigrationFailure::Protocol => Cause::Conflict,
-        MigrationFailure::Log | MigrationFailure::Stopping => Cause::NotReady,
+        MigrationErrorKind::NoOp => Cause::Exists,
+        MigrationErrorKind::BudgetExceeded => Cause::Overloaded,
+        MigrationErrorKind::Busy | MigrationErrorKind::TimedOut | MigrationErrorKind::Protocol => {
+            Cause::Conflict
+        }
+        MigrationErrorKind::Log | MigrationErrorKind::Stopping => Cause::NotReady,
     };
     cause.status(fault.to_string())
 }
@@ -143,24 +145,28 @@ mod tests {
     use super::*;
     use crate::api::http::request_body::BodyError;
     use crate::routing::fanout::FanoutError;
-    use crate::routing::{Overloaded, TooManyReads};
-    use silverback_storage::message::ReadError;
+    use crate::routing::{Overloaded, ReadGateRejected};
+    use silverback_storage::message::ShardReadError;
 
-    fn check(fault: ReadFault, code: Code, words: &str) {
-        let status = of_read_fault(&fault);
+    fn check(fault: ReadRejected, code: Code, words: &str) {
+        let status = of_read_rejected(&fault);
         assert_eq!(status.code(), code, "{fault}");
         assert!(status.message().contains(words), "{status}");
     }
 
     #[test]
     fn each_fault_has_the_status_that_tells_what_to_do() {
-        check(ReadFault::BadRequest("a matcher".into()), Code::InvalidArgument, "a matcher");
-        check(TooManyReads.into(), Code::ResourceExhausted, "later");
-        check(ReadFault::Shards(Overloaded.into()), Code::ResourceExhausted, "later");
-        check(ReadFault::Shards(ReadError::TooManyCursors.into()), Code::ResourceExhausted, "try again");
-        check(ReadFault::Shards(ReadError::UnknownCursor.into()), Code::DeadlineExceeded, "idle");
-        check(ReadFault::TimedOut(Duration::from_secs(3)), Code::DeadlineExceeded, "3s");
-        check(ReadFault::AnswerTooLarge { bytes_max: 10 }, Code::ResourceExhausted, "10 bytes");
+        check(ReadRejected::BadRequest("a matcher".into()), Code::InvalidArgument, "a matcher");
+        check(ReadGateRejected.into(), Code::ResourceExhausted, "later");
+        check(ReadRejected::Shards(Overloaded.into()), Code::ResourceExhausted, "later");
+        check(
+            ReadRejected::Shards(ShardReadError::TooManyCursors.into()),
+            Code::ResourceExhausted,
+            "try again",
+        );
+        check(ReadRejected::Shards(ShardReadError::UnknownCursor.into()), Code::DeadlineExceeded, "idle");
+        check(ReadRejected::TimedOut(Duration::from_secs(3)), Code::DeadlineExceeded, "3s");
+        check(ReadRejected::AnswerTooLarge { bytes_max: 10 }, Code::ResourceExhausted, "10 bytes");
     }
 
     fn check_retry(status: &Status, expect: Option<Duration>) {
@@ -171,20 +177,20 @@ mod tests {
 
     #[test]
     fn a_refusal_that_passes_says_when_to_ask_again_and_no_other_does() {
-        let shards = [ReadError::TooManyCursors, ReadError::Moved];
+        let shards = [ShardReadError::TooManyCursors, ShardReadError::Moved];
         let mut passing =
-            vec![TooManyReads.into(), ReadFault::BudgetExceeded, FanoutError::from(Overloaded).into()];
+            vec![ReadGateRejected.into(), ReadRejected::BudgetExceeded, FanoutError::from(Overloaded).into()];
         passing.extend(shards.map(|error| FanoutError::from(error).into()));
-        passing.push(ReadFault::Body(BodyError::NoRoom));
+        passing.push(ReadRejected::Body(BodyError::BudgetExceeded));
         for fault in passing {
-            let status = of_read_fault(&fault);
+            let status = of_read_rejected(&fault);
             assert_eq!(status.code(), Code::ResourceExhausted, "{fault}");
             check_retry(&status, Some(Duration::from_secs(1)));
         }
-        for fault in [ReadFault::TooManySamples(1), ReadFault::AnswerTooLarge { bytes_max: 10 }] {
-            check_retry(&of_read_fault(&fault), None);
+        for fault in [ReadRejected::TooManySamples(1), ReadRejected::AnswerTooLarge { bytes_max: 10 }] {
+            check_retry(&of_read_rejected(&fault), None);
         }
-        let broken_off = of_stream_fault(&StreamFault::Shards(ReadError::Moved.into()));
+        let broken_off = of_stream_error(&StreamError::Shards(ShardReadError::Moved.into()));
         check_retry(&broken_off, Some(Duration::from_secs(1)));
     }
 }

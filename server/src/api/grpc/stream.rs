@@ -12,9 +12,9 @@ use tonic::Status;
 
 use super::status;
 use crate::api::query::Reader;
-use crate::api::query::stream::{StreamFault, count_fault, while_read};
+use crate::api::query::stream::{StreamError, count_error, while_read};
 use crate::api::response::cause::Cause;
-use crate::api::response::reader_pace::{NoReader, ReaderPace};
+use crate::api::response::reader_pace::{ReaderError, ReaderPace};
 use crate::routing::ReadInFlight;
 use silverback_runtime::spawn_background;
 
@@ -26,14 +26,14 @@ const MESSAGES_WAITING_MAX: usize = 1;
 pub(crate) type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// The making end of a streamed answer.
-pub struct Outgoing<M> {
+pub struct MessageSender<M> {
     messages: mpsc::Sender<M>,
     pace: ReaderPace,
 }
 
-impl<M: Message> Outgoing<M> {
+impl<M: Message> MessageSender<M> {
     /// Waits for room and sends a message, at the client's pace. No slice may be held meanwhile.
-    pub(crate) async fn send(&mut self, message: M) -> Result<(), NoReader> {
+    pub(crate) async fn send(&mut self, message: M) -> Result<(), ReaderError> {
         let bytes = message.encoded_len();
         self.pace.send(&mut self.messages, bytes, message).await
     }
@@ -43,19 +43,19 @@ impl<M: Message> Outgoing<M> {
 pub(crate) fn streamed<M: Message + 'static>(
     reader: &Rc<Reader>,
     read: ReadInFlight,
-    make: impl AsyncFnOnce(&mut Outgoing<M>) -> Result<(), StreamFault> + 'static,
+    make: impl AsyncFnOnce(&mut MessageSender<M>) -> Result<(), StreamError> + 'static,
 ) -> Answers<M> {
     let (messages, sent) = mpsc::channel(MESSAGES_WAITING_MAX);
     let (mut end, ended) = oneshot::channel();
     let reader = Rc::clone(reader);
     spawn_background(async move {
         let pace = ReaderPace::new(read.lease().clone());
-        let mut outgoing = Outgoing { messages, pace };
+        let mut outgoing = MessageSender { messages, pace };
         let made = while_read(make(&mut outgoing), end.cancellation()).await;
         drop((outgoing, read));
         let made = made.map_err(|fault| {
-            count_fault(&reader, &fault);
-            status::of_stream_fault(&fault)
+            count_error(&reader, &fault);
+            status::of_stream_error(&fault)
         });
         // Nobody waits for the end of a stream that nobody reads.
         drop(end.send(made));
@@ -63,7 +63,7 @@ pub(crate) fn streamed<M: Message + 'static>(
     Box::pin(with_end(sent, ended))
 }
 
-/// The messages, and after them how it ended. A maker that went without a word, by a panic for
+/// The messages, and after them how it ended. A maker that went silently, by a panic for
 /// example, left an answer that isn't whole.
 fn with_end<M>(
     messages: impl Stream<Item = M>,

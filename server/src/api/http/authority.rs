@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What stands before a path in a URL. Borrows its text: it is looked at with each request.
+/// What is before a path in a URL. Borrows its text: it is looked at with each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Authority<'a> {
     /// The host: a name, an IPv4 address, or an IPv6 address in brackets.

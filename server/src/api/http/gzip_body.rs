@@ -9,7 +9,7 @@ use http::header::CONTENT_ENCODING;
 
 use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::ingest::Ingest;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::negotiate::header_text;
 use crate::routing::Reservation;
 use silverback_runtime::reactor_polled;
@@ -32,7 +32,7 @@ pub(crate) async fn read_body<B: HttpBody>(
     ingest: &Ingest,
     headers: &HeaderMap,
     body: B,
-) -> Result<Arrived, Rejection> {
+) -> Result<Arrived, WriteRejected> {
     let is_gzip = is_gzip(headers)?;
     let (config, mut reserved) = (&ingest.config, ingest.bodies.begin());
     let (bytes_max, limit) = (config.max_body_bytes, config.request_timeout);
@@ -47,11 +47,11 @@ pub(crate) async fn read_body<B: HttpBody>(
     Ok(Arrived { bytes, reserved, held_bytes })
 }
 
-fn is_gzip(headers: &HeaderMap) -> Result<bool, Rejection> {
+fn is_gzip(headers: &HeaderMap) -> Result<bool, WriteRejected> {
     match header_text(headers, CONTENT_ENCODING)? {
         gzip if gzip.eq_ignore_ascii_case("gzip") => Ok(true),
         none if none.is_empty() || none.eq_ignore_ascii_case("identity") => Ok(false),
-        other => Err(Rejection::NotGzip(other.to_owned())),
+        other => Err(WriteRejected::NotGzip(other.to_owned())),
     }
 }
 
@@ -60,7 +60,7 @@ async fn decompress(
     compressed: &[u8],
     bytes_max: usize,
     reserved: &mut Reservation,
-) -> Result<Vec<u8>, Rejection> {
+) -> Result<Vec<u8>, WriteRejected> {
     let mut decoder = MultiGzDecoder::new(compressed);
     let mut bytes = Vec::new();
     loop {
@@ -69,15 +69,15 @@ async fn decompress(
             return Ok(bytes);
         }
         if bytes.len() > bytes_max {
-            return Err(Rejection::BodyTooLarge { limit_bytes: bytes_max });
+            return Err(WriteRejected::BodyTooLarge { limit_bytes: bytes_max });
         }
         reserved.grow(read)?;
         reactor_polled().await;
     }
 }
 
-fn take_slice(decoder: &mut impl Read, bytes: &mut Vec<u8>) -> Result<usize, Rejection> {
-    decoder.take(SLICE_BYTES).read_to_end(bytes).map_err(|error| Rejection::Gzip(error.to_string()))
+fn take_slice(decoder: &mut impl Read, bytes: &mut Vec<u8>) -> Result<usize, WriteRejected> {
+    decoder.take(SLICE_BYTES).read_to_end(bytes).map_err(|error| WriteRejected::Gzip(error.to_string()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! whatever its user's machine reaches, loopback too, so what a page of another site sends is refused
 //! before anything of it is read.
 //!
-//! Two things tell it. The host that the request names: a page whose name was made to point here names
+//! Two things show it. The host that the request names: a page whose name was made to point here names
 //! itself (DNS rebinding). And `Origin` and `Sec-Fetch-Site`, which a browser sets and no page can forge.
 //! Programs send neither. A browser leaves both out of a plain GET to an address that isn't loopback over
 //! plain HTTP: such a page can start a read, as any program in its network can, and gets nothing of its answer.
@@ -13,7 +13,7 @@ use http::{Method, Request, Version};
 use http_body::Body;
 use silverback_model::printable::Quoted;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::grpc;
 use crate::api::http::authority::Authority;
 use crate::api::query_page;
@@ -36,7 +36,7 @@ pub enum OriginRejected {
     NoHost,
     /// It is for a host that the node doesn't know as its own.
     #[error(
-        "the host {0} is none of this node's: use its address or localhost or, if the name is the node's, list \
+        "the host {0} isn't one of this node's: use its address or localhost or, if the name is the node's, list \
          it in --allowed-hosts"
     )]
     Host(String),
@@ -117,7 +117,7 @@ fn opens_page<B>(request: &Request<B>) -> bool {
         && is(SEC_FETCH_DEST, b"document")
 }
 
-/// A header's beginning, for words and logs; without the name and the password that may stand before a host.
+/// A header's beginning, for words and logs; without the name and the password that may be before a host.
 fn shown(text: &[u8]) -> String {
     let (before, host) = match text.iter().rposition(|byte| *byte == b'@') {
         Some(at) => ("…@", &text[at + 1..]),
@@ -129,7 +129,11 @@ fn shown(text: &[u8]) -> String {
 }
 
 /// Counts, logs and answers a request that was refused.
-pub(crate) fn refuse<B: Body>(core: &Core, request: &Request<B>, rejected: &OriginRejected) -> NodeResponse {
+pub(crate) fn refuse<B: Body>(
+    core: &CoreContext,
+    request: &Request<B>,
+    rejected: &OriginRejected,
+) -> NodeResponse {
     core.count(|counts| match rejected {
         OriginRejected::NoHost | OriginRejected::Host(_) => counts.refused_by_host += 1,
         OriginRejected::Origin(_) | OriginRejected::Site(_) => counts.refused_by_origin += 1,

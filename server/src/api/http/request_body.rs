@@ -8,7 +8,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Body;
 use http_body_util::BodyExt;
 
-use crate::routing::{NoRoom, Reservation};
+use crate::routing::{OverBudget, Reservation};
 use silverback_runtime::timeout;
 
 /// What arrives as the body of a request over HTTP.
@@ -30,7 +30,7 @@ pub enum BodyError {
     BrokeOff(String),
     /// Others have the memory that it takes.
     #[error("requests in flight have all the memory that they may have; send again later")]
-    NoRoom,
+    BudgetExceeded,
 }
 
 /// The same, of which every byte takes its room in `reserved` as it arrives: a length that is only
@@ -71,7 +71,7 @@ fn read_with<B: HttpBody>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
-    mut make_room: impl FnMut(usize) -> Result<(), NoRoom>,
+    mut make_room: impl FnMut(usize) -> Result<(), OverBudget>,
 ) -> impl Future<Output = Result<Bytes, BodyError>> {
     async move {
         let claimed = claimed_bytes(headers).unwrap_or(0);
@@ -87,7 +87,7 @@ fn read_with<B: HttpBody>(
             if first.len() + joined.len() + frame.len() > bytes_max {
                 return Err(BodyError::TooLarge(bytes_max));
             }
-            make_room(frame.len()).map_err(|_| BodyError::NoRoom)?;
+            make_room(frame.len()).map_err(|_| BodyError::BudgetExceeded)?;
             if first.is_empty() && joined.is_empty() {
                 // A body that came in one piece is not copied.
                 first = frame;

@@ -1,12 +1,12 @@
-//! Who sends, and the core that takes it in. Refusals are noted here, whatever protocol they are told in.
+//! Who sends, and the core that accepts it. Refusals are noted here, whatever protocol they are reported in.
 
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
 
 use crate::api::ingest::Ingest;
-use crate::api::ingest::refusal_log::{Refused, Unit};
-use crate::api::ingest::remote_write::{CountedAs, Rejection};
+use crate::api::ingest::refusal_log::{RejectedItems, Unit};
+use crate::api::ingest::remote_write::{CountedAs, WriteRejected};
 use silverback_storage::message::Examples;
 
 /// A core, as one client sees it.
@@ -30,7 +30,7 @@ impl Caller {
     /// Notes refused samples of a request that was read.
     pub(crate) fn note_refused(&self, examples: &Examples) {
         for example in examples.iter() {
-            let refused = Refused {
+            let refused = RejectedItems {
                 peer: self.peer,
                 job: &example.job,
                 reason: example.reason.as_str(),
@@ -42,13 +42,13 @@ impl Caller {
     }
 
     /// Notes a request that was refused as a whole, and counts it.
-    pub(crate) fn note_rejection(&self, rejection: &Rejection) {
-        self.count_rejection(rejection);
+    pub(crate) fn note_rejected(&self, rejection: &WriteRejected) {
+        self.count_rejected(rejection);
         let (reason, words) = (rejection.reason(), rejection.to_string());
         let refused = self.request(reason);
         if rejection.is_of_node() {
             silverback_host::warn_limited!(%rejection, "write requests are refused");
-            // The line above tells it.
+            // The line above says it.
             let _told = self.node.refusals.note(self.clock.now_ms(), refused, || words);
         } else {
             self.note(refused, &words);
@@ -60,12 +60,12 @@ impl Caller {
         self.note(self.request(reason), words);
     }
 
-    fn request(&self, reason: &'static str) -> Refused<'static> {
-        Refused { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }
+    fn request(&self, reason: &'static str) -> RejectedItems<'static> {
+        RejectedItems { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }
     }
 
-    fn note(&self, refused: Refused<'_>, words: &str) {
-        let Refused { job, reason, unit, .. } = refused;
+    fn note(&self, refused: RejectedItems<'_>, words: &str) {
+        let RejectedItems { job, reason, unit, .. } = refused;
         let Some(count) = self.node.refusals.note(self.clock.now_ms(), refused, || words.to_owned()) else {
             return;
         };
@@ -75,7 +75,7 @@ impl Caller {
     }
 
     /// Counts a write request that was refused as a whole, of whichever protocol.
-    fn count_rejection(&self, rejection: &Rejection) {
+    fn count_rejected(&self, rejection: &WriteRejected) {
         self.count(|counts| match rejection.counted_as() {
             CountedAs::Malformed => counts.writes_malformed += 1,
             CountedAs::Overloaded => counts.writes_overloaded += 1,

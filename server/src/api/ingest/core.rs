@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::ingest::known_metadata::KnownMetadata;
 use crate::api::ingest::remote_write::{Decoder, IdCache};
 use crate::routing::{BodyPool, ByteBudget};
@@ -13,9 +13,9 @@ use silverback_model::SeriesIdHasher;
 use silverback_model::limits::MemoryPlan;
 use silverback_storage::message::PartPool;
 
-/// A core, as what takes samples in has it.
+/// A core, as what accepts samples has it.
 pub struct Ingest {
-    core: Rc<Core>,
+    core: Rc<CoreContext>,
     /// Buffers for the parts that requests are split into.
     pub parts: PartPool,
     /// Buffers for decompressed bodies.
@@ -24,7 +24,7 @@ pub struct Ingest {
     pub definitions: ByteBudget,
     /// Labels → series id.
     pub hasher: SeriesIdHasher,
-    /// What OTLP and lines said of metrics lately.
+    /// What OTLP and lines said of metrics recently.
     pub(crate) known_metadata: RefCell<KnownMetadata>,
     /// Keeps its buffers and known label sets from request to request.
     pub decoder: RefCell<Decoder>,
@@ -32,7 +32,7 @@ pub struct Ingest {
 
 impl Ingest {
     /// With the bounds of the node's memory plan.
-    pub(crate) fn new(core: Rc<Core>, hasher: SeriesIdHasher) -> Self {
+    pub(crate) fn new(core: Rc<CoreContext>, hasher: SeriesIdHasher) -> Self {
         let plan = core.node.memory;
         Self {
             core,
@@ -47,9 +47,9 @@ impl Ingest {
 }
 
 impl Deref for Ingest {
-    type Target = Core;
+    type Target = CoreContext;
 
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &CoreContext {
         &self.core
     }
 }

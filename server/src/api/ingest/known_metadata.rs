@@ -1,5 +1,5 @@
-//! The metadata that a core has passed on lately: senders say the same of every series, and once a minute is enough for
-//! who keeps it. Knows fingerprints alone.
+//! The metadata that a core has passed on recently: senders say the same of every series, and once a minute is enough
+//! for who keeps it. Knows fingerprints alone.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ impl KnownMetadata {
         self.period
     }
 
-    /// Whether this was passed on lately.
+    /// Whether this was passed on recently.
     #[inline]
     pub(crate) fn knows(&self, fingerprint: u128) -> bool {
         self.slots.get(fingerprint as usize % SLOTS) == Some(&fingerprint)

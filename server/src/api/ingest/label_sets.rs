@@ -12,7 +12,7 @@ use silverback_model::{RefusedReason, SeriesId, SeriesIdHasher};
 use silverback_storage::message::DefinitionBlock;
 
 /// A label as two places in the text.
-type Place = (Range<usize>, Range<usize>);
+type LabelRanges = (Range<usize>, Range<usize>);
 
 /// A label that one series alone has: its name, and its value in pieces.
 pub(crate) type OwnLabel<'a> = (&'a str, &'a [&'a [u8]]);
@@ -22,7 +22,7 @@ pub(crate) type OwnLabel<'a> = (&'a str, &'a [&'a [u8]]);
 pub struct LabelSets {
     /// Names and values of the shared labels, and of the series that is made now.
     text: Vec<u8>,
-    shared: Vec<Place>,
+    shared: Vec<LabelRanges>,
     /// Where the text of the shared labels ends.
     shared_end: usize,
     collected: CollectedLabels,
@@ -32,14 +32,14 @@ pub struct LabelSets {
 
 /// Why there is no label set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotMade {
+pub enum LabelsRejected {
     /// It is not one that is stored.
     Refused(RefusedReason),
     /// All of the request's together take too much.
     TooMuch,
 }
 
-impl From<RefusedReason> for NotMade {
+impl From<RefusedReason> for LabelsRejected {
     fn from(reason: RefusedReason) -> Self {
         Self::Refused(reason)
     }
@@ -101,7 +101,7 @@ impl LabelSets {
         &mut self,
         own: &[OwnLabel<'_>],
         hasher: &SeriesIdHasher,
-    ) -> Result<(SeriesId, u32), NotMade> {
+    ) -> Result<(SeriesId, u32), LabelsRejected> {
         // What is checked in the end, too: before much is made of it.
         if self.shared.len() > 2 * LABELS_MAX {
             return Err(RefusedReason::TooManyLabels.into());
@@ -120,7 +120,7 @@ impl LabelSets {
         }
         self.collected.check(&self.text)?;
         if self.made.bytes() + self.collected.canonical_bytes_max() > EXPANDED_LABEL_BYTES_MAX {
-            return Err(NotMade::TooMuch);
+            return Err(LabelsRejected::TooMuch);
         }
         let number = self.made.len() as u32;
         let (text, collected) = (&self.text, &self.collected);
@@ -129,7 +129,7 @@ impl LabelSets {
     }
 
     /// A label's text, the value in pieces.
-    fn put(&mut self, name: &str, value: &[&[u8]]) -> Place {
+    fn put(&mut self, name: &str, value: &[&[u8]]) -> LabelRanges {
         let start = self.text.len();
         self.text.extend_from_slice(name.as_bytes());
         let value_start = self.text.len();

@@ -1,5 +1,5 @@
 //! Samples in: remote write, Thanos' routers, OTLP and lines, and what they share: from decoded series to shards and back to an
-//! answer, refusals and who is told of them.
+//! answer, refusals and who gets them.
 //!
 //! Knows formats and verdicts. Doesn't know how a shard keeps a sample.
 pub(crate) mod caller;

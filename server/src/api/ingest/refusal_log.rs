@@ -17,11 +17,11 @@ use silverback_storage::message::shortened;
 
 /// Senders, jobs and reasons that are kept; who was refused longest ago goes first.
 const ENTRIES_MAX: usize = 200;
-/// How much of the first one's words is kept, in bytes: a header that isn't understood stands in them, too.
+/// How much of the first one's words is kept, in bytes: a header that isn't understood is in them, too.
 const TEXT_BYTES_MAX: usize = 768;
 /// An entry that was silent for so long begins again, in ms: its first words are of another day.
 const SILENT_MS: i64 = 60 * 60 * 1000;
-/// How often an entry is told in the process' log, in ms.
+/// How often an entry goes to the process' log, in ms.
 const TELL_MS: i64 = 60 * 1000;
 
 /// What was refused.
@@ -46,7 +46,7 @@ impl Unit {
 
 /// Refusals of one kind.
 #[derive(Debug, Clone, Copy)]
-pub struct Refused<'a> {
+pub struct RejectedItems<'a> {
     /// Who sent; `None`: the node itself.
     pub peer: Option<IpAddr>,
     /// The series' label `job`; empty where it has none, or where the request wasn't read.
@@ -62,7 +62,7 @@ pub struct Refused<'a> {
 /// What the log holds of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct RefusalEntry {
     /// The sender's address; empty: the node itself.
     pub peer: String,
     /// The series' label `job`.
@@ -89,7 +89,7 @@ pub struct First {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptRefusal {
     peer: Option<IpAddr>,
     job: Box<str>,
     reason: &'static str,
@@ -105,31 +105,31 @@ struct Kept {
 
 /// The log of a node.
 #[derive(Debug, Default)]
-pub struct RefusalLog(Mutex<Vec<Kept>>);
+pub struct RefusalLog(Mutex<Vec<KeptRefusal>>);
 
 impl RefusalLog {
-    /// Notes refusals; `words` is asked for the first of its kind. `Some`: so many since it was told last, and
-    /// it is time to tell it again.
+    /// Notes refusals; `words` is asked for the first of its kind. `Some`: so many since it was reported last, and
+    /// it is time to report it again.
     pub(crate) fn note(
         &self,
         now_ms: i64,
-        refused: Refused<'_>,
+        refused: RejectedItems<'_>,
         words: impl FnOnce() -> String,
     ) -> Option<u64> {
-        let Refused { peer, job, reason, unit, count } = refused;
+        let RejectedItems { peer, job, reason, unit, count } = refused;
         let mut kept = self.lock();
-        let is_same = |kept: &Kept| {
+        let is_same = |kept: &KeptRefusal| {
             kept.reason == reason && kept.peer == peer && kept.unit == unit && *kept.job == *job
         };
         let found = kept.iter().position(is_same);
-        let is_silent = |kept: &Kept| now_ms.saturating_sub(kept.last_ms) >= SILENT_MS;
+        let is_silent = |kept: &KeptRefusal| now_ms.saturating_sub(kept.last_ms) >= SILENT_MS;
         match found {
             Some(at) if !is_silent(&kept[at]) => return kept[at].add(now_ms, count),
             Some(at) => drop(kept.swap_remove(at)),
             None if kept.len() >= ENTRIES_MAX => forget_oldest(&mut kept),
             None => {}
         }
-        kept.push(Kept {
+        kept.push(KeptRefusal {
             peer,
             job: job.into(),
             reason,
@@ -145,25 +145,26 @@ impl RefusalLog {
     }
 
     /// What is kept, the last refusals first.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
-        let mut kept: Vec<_> = self.lock().iter().map(|kept| (kept.last_ms, Entry::from(kept))).collect();
+    pub(crate) fn entries(&self) -> Vec<RefusalEntry> {
+        let mut kept: Vec<_> =
+            self.lock().iter().map(|kept| (kept.last_ms, RefusalEntry::from(kept))).collect();
         kept.sort_by_key(|(last_ms, _)| std::cmp::Reverse(*last_ms));
         kept.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// Nothing is left half done under the lock, whatever panics.
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<KeptRefusal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn forget_oldest(kept: &mut Vec<Kept>) {
+fn forget_oldest(kept: &mut Vec<KeptRefusal>) {
     if let Some((at, _)) = kept.iter().enumerate().min_by_key(|(_, kept)| kept.last_ms) {
         kept.swap_remove(at);
     }
 }
 
-impl Kept {
+impl KeptRefusal {
     fn add(&mut self, now_ms: i64, count: u64) -> Option<u64> {
         self.count += count;
         self.last_ms = self.last_ms.max(now_ms);
@@ -175,8 +176,8 @@ impl Kept {
     }
 }
 
-impl From<&Kept> for Entry {
-    fn from(kept: &Kept) -> Self {
+impl From<&KeptRefusal> for RefusalEntry {
+    fn from(kept: &KeptRefusal) -> Self {
         Self {
             peer: kept.peer.map(|peer| peer.to_string()).unwrap_or_default(),
             job: kept.job.to_string(),
@@ -196,7 +197,8 @@ mod tests {
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     fn note(log: &RefusalLog, now_ms: i64, job: &str, text: &str) -> Option<u64> {
-        let refused = Refused { peer: Some(PEER), job, reason: "too_old", unit: Unit::Samples, count: 3 };
+        let refused =
+            RejectedItems { peer: Some(PEER), job, reason: "too_old", unit: Unit::Samples, count: 3 };
         log.note(now_ms, refused, || text.to_owned())
     }
 

@@ -1,4 +1,4 @@
-//! A request of a Thanos router on its way: surveyed, decoded where it lies, and sent to the shards as one of remote
+//! A request of a Thanos router on its way: surveyed, decoded where it is, and sent to the shards as one of remote
 //! write 1. It knows no transport.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::answer::WriteReport;
-use crate::api::ingest::remote_write::{Decoding, Rejection, SeriesIn, Survey};
+use crate::api::ingest::remote_write::{Decoding, SeriesIn, Survey, WriteRejected};
 use crate::api::ingest::write::{count, decode, send};
 use crate::routing::{Reservation, Split};
 use silverback_runtime::slices::SLICE;
@@ -17,13 +17,14 @@ use silverback_storage::message::WriteBody;
 /// Fields that are surveyed between two looks at the clock.
 const SURVEY_STEP_FIELDS: usize = 256;
 
-/// Stores a message, and tells what became of it once that is acknowledged. After a rejection parts of it may be stored
-/// all the same: a retry of them is accepted. `reserved` has room for the message and gets what it needs besides.
+/// Stores a message, and returns what became of it once that is acknowledged. After a rejection parts of it may be
+/// stored all the same: a retry of them is accepted. `reserved` has room for the message and gets what it needs
+/// besides.
 pub(crate) async fn write(
     ingest: &Ingest,
     message: Bytes,
     mut reserved: Reservation,
-) -> Result<WriteReport, Rejection> {
+) -> Result<WriteReport, WriteRejected> {
     ingest.count(|counts| {
         counts.writes_thanos += 1;
         counts.write_bytes += message.len() as u64;
@@ -45,7 +46,7 @@ pub(crate) async fn write(
     send(ingest, &Arc::new(body), split, decoding.tally.into(), reserved.into()).await
 }
 
-async fn survey(ingest: &Ingest, message: &[u8]) -> Result<SeriesIn, Rejection> {
+async fn survey(ingest: &Ingest, message: &[u8]) -> Result<SeriesIn, WriteRejected> {
     let mut survey = Survey::new(message, &ingest.config.tenant);
     let mut began = now();
     loop {

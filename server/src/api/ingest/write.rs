@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::remote_write::{
-    Decoding, MalformedBody, Rejection, SeriesSink, Slice, Version, snappy,
+    DecodeProgress, Decoding, MalformedError, SeriesSink, Version, WriteRejected, snappy,
 };
 use crate::routing::{
     BudgetExceeded, Overloaded, ReplyFuture, Reservation, SharedReservation, Split, follow, take_moved,
@@ -55,8 +55,8 @@ impl SeriesSink for Split<'_> {
 }
 
 /// Refuses a request before its body is read, while the node takes none.
-pub(crate) fn check_ready(ingest: &Ingest) -> Result<(), Rejection> {
-    ingest.replaying().map_or(Ok(()), |replaying| Err(Rejection::NotReady(replaying.to_string())))
+pub(crate) fn check_ready(ingest: &Ingest) -> Result<(), WriteRejected> {
+    ingest.replaying().map_or(Ok(()), |replaying| Err(WriteRejected::NotReady(replaying.to_string())))
 }
 
 /// Writes one request and waits until its samples are acknowledged. After a rejection parts of the
@@ -67,7 +67,7 @@ pub fn write(
     version: Version,
     compressed: &[u8],
     mut reserved: Reservation,
-) -> impl Future<Output = Result<WriteReport, Rejection>> {
+) -> impl Future<Output = Result<WriteReport, WriteRejected>> {
     async move {
         let decoded_bytes = snappy::claimed_bytes(compressed, ingest.config.max_decoded_bytes)?;
         reserved.grow(decoded_bytes)?;
@@ -87,7 +87,7 @@ fn write_from(
     compressed: &[u8],
     body: &mut Arc<WriteBody>,
     mut reserved: Reservation,
-) -> impl Future<Output = Result<WriteReport, Rejection>> {
+) -> impl Future<Output = Result<WriteReport, WriteRejected>> {
     async move {
         let fresh = Arc::get_mut(body).expect("a body from the pool is read by nobody else");
         snappy::decompress(compressed, ingest.config.max_decoded_bytes, &mut fresh.bytes)?;
@@ -116,7 +116,7 @@ pub(crate) fn send(
     split: Split<'_>,
     mut report: WriteReport,
     room: SharedReservation,
-) -> impl Future<Output = Result<WriteReport, Rejection>> {
+) -> impl Future<Output = Result<WriteReport, WriteRejected>> {
     async move {
         let parts = split.finish()?;
         if !ingest.router.has_room() {
@@ -160,7 +160,7 @@ pub(crate) async fn send_defined(
     split: Split<'_>,
     report: WriteReport,
     room: SharedReservation,
-) -> Result<WriteReport, Rejection> {
+) -> Result<WriteReport, WriteRejected> {
     let mut definitions = Definitions::default();
     definitions.push(labels);
     let body = Arc::new(WriteBody { definitions, scratch: beside, ..WriteBody::default() });
@@ -168,22 +168,22 @@ pub(crate) async fn send_defined(
 }
 
 /// Decodes the whole request before any of it is sent on: what turns out malformed stores nothing.
-/// `make_room` is told what the request takes after each slice.
+/// `make_room` is given what the request takes after each slice.
 pub(super) async fn decode(
     ingest: &Ingest,
-    // Begun here: what an async function is given by value lies in its future twice.
+    // Begun here: what an async function is given by value is in its future twice.
     begin: impl FnOnce() -> Decoding,
     body: &mut WriteBody,
     split: &mut Split<'_>,
     mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
-) -> Result<Decoding, Rejection> {
+) -> Result<Decoding, WriteRejected> {
     let mut decoding = begin();
     loop {
         let slice = decode_slice(ingest, body, &mut decoding, split)?;
         make_room(body.capacity_bytes() + split.grown_bytes())?;
         match slice {
-            Slice::Done => return Ok(decoding),
-            Slice::More => reactor_polled().await,
+            DecodeProgress::Done => return Ok(decoding),
+            DecodeProgress::More => reactor_polled().await,
         }
     }
 }
@@ -193,7 +193,7 @@ fn decode_slice(
     body: &mut WriteBody,
     decoding: &mut Decoding,
     split: &mut Split<'_>,
-) -> Result<Slice, MalformedBody> {
+) -> Result<DecodeProgress, MalformedError> {
     let began = now();
     let mut decoder = ingest.decoder.borrow_mut();
     decoder.forget_old_metadata(began);
@@ -215,7 +215,7 @@ async fn wait_for_room(ingest: &Ingest) -> Result<(), Overloaded> {
     timeout(ROOM_WAIT_MAX, ingest.router.room()).await.map_err(|_| Overloaded)
 }
 
-struct Asked {
+struct SentParts {
     sent: Vec<ReplyFuture<WritePart>>,
     /// A shard that had no room: the answers of the others are awaited all the same.
     refused: Option<Overloaded>,
@@ -226,8 +226,8 @@ fn ask(
     body: &Arc<WriteBody>,
     parts: impl Iterator<Item = (ShardId, Part)>,
     room: &SharedReservation,
-) -> Asked {
-    let mut asked = Asked { sent: Vec::new(), refused: None };
+) -> SentParts {
+    let mut asked = SentParts { sent: Vec::new(), refused: None };
     for (shard, part) in parts {
         let write = WritePart { body: Arc::clone(body), part };
         match ingest.router.ask_to_write(shard, write, room) {
@@ -239,11 +239,13 @@ fn ask(
 }
 
 /// What a shard's reply to its part means.
-pub(crate) fn acknowledged(ingest: &Ingest, reply: WriteReply) -> Result<WriteAck, Rejection> {
+pub(crate) fn acknowledged(ingest: &Ingest, reply: WriteReply) -> Result<WriteAck, WriteRejected> {
     match reply {
         WriteReply::Written(ack) => Ok(ack),
         WriteReply::NotDurable(error) => Err(error.into()),
-        WriteReply::MemoryFull => Err(Rejection::MemoryFull { limit_bytes: ingest.node.memory.limit_bytes }),
+        WriteReply::MemoryFull => {
+            Err(WriteRejected::MemoryFull { limit_bytes: ingest.node.memory.limit_bytes })
+        }
     }
 }
 
@@ -253,12 +255,12 @@ pub(crate) async fn follow_moved(
     ingest: &Ingest,
     moved: Vec<MovedSeries>,
     room: &SharedReservation,
-) -> Result<Vec<WriteReply>, Rejection> {
+) -> Result<Vec<WriteReply>, WriteRejected> {
     if moved.is_empty() {
         return Ok(Vec::new());
     }
     ingest.count(|counts| counts.parts_sent_again += moved.len() as u64);
     let pause = async || sleep(ROOM_AGAIN).await;
     let replies = timeout(MOVED_WAIT_MAX, follow(&ingest.router, &ingest.parts, moved, room, pause)).await;
-    replies.map_err(|_| Rejection::Overloaded)
+    replies.map_err(|_| WriteRejected::Overloaded)
 }

@@ -7,7 +7,7 @@ use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::answer::{WriteReport, WriteResponse};
 use crate::api::ingest::remote_write::negotiate::negotiate;
-use crate::api::ingest::remote_write::{Rejection, Version};
+use crate::api::ingest::remote_write::{Version, WriteRejected};
 use crate::api::ingest::write::{check_ready, write};
 use crate::api::response::{NodeResponse, close};
 
@@ -17,7 +17,7 @@ pub fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> impl Future<
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
             Err(rejection) => {
-                return refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection);
+                return refuse(caller, WriteResponse::to_rejected(None, &rejection), &rejection);
             }
         };
         let (head, body) = request.into_parts();
@@ -27,7 +27,7 @@ pub fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> impl Future<
                 respond(WriteResponse::to_report(version, &report))
             }
             Err(rejection) => {
-                refuse(caller, WriteResponse::to_rejection(Some(version), &rejection), &rejection)
+                refuse(caller, WriteResponse::to_rejected(Some(version), &rejection), &rejection)
             }
         }
     }
@@ -38,7 +38,7 @@ fn take_in<B: HttpBody>(
     version: Version,
     headers: &HeaderMap,
     body: B,
-) -> impl Future<Output = Result<WriteReport, Rejection>> {
+) -> impl Future<Output = Result<WriteReport, WriteRejected>> {
     async move {
         check_ready(ingest)?;
         let config = &ingest.config;
@@ -56,9 +56,9 @@ fn take_in<B: HttpBody>(
     }
 }
 
-/// Notes a request that was refused as a whole, and tells its sender so.
-pub(crate) fn refuse(caller: &Caller, answer: WriteResponse, rejection: &Rejection) -> NodeResponse {
-    caller.note_rejection(rejection);
+/// Notes a request that was refused as a whole, and answers its sender.
+pub(crate) fn refuse(caller: &Caller, answer: WriteResponse, rejection: &WriteRejected) -> NodeResponse {
+    caller.note_rejected(rejection);
     let mut response = respond(answer);
     if rejection.leaves_body_unread() {
         close(&mut response);

@@ -38,7 +38,7 @@ pub(crate) struct WriteStatus {
 }
 
 impl WriteStatus {
-    /// From what the cores tell.
+    /// From what the cores report.
     pub(crate) fn new(cores: &[CoreStats]) -> Self {
         let mut took = Durations::default();
         cores.iter().for_each(|core| took.merge(&core.acceptor.write_durations));

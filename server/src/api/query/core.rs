@@ -4,16 +4,16 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::query::external::External;
 use crate::api::query::http_api::promql::ActiveQueries;
-use crate::api::query::read_fault::{ReadFault, check_replayed};
+use crate::api::query::read_rejected::{ReadRejected, check_replayed};
 use crate::routing::{Asker, ByteBudget, ReadGate, ReadInFlight};
 use silverback_runtime::SideThread;
 
 /// A core, as what answers reads has it.
 pub struct Reader {
-    core: Rc<Core>,
+    core: Rc<CoreContext>,
     /// Reads in flight on this core, and those that wait.
     pub reads: Rc<ReadGate>,
     /// Queries that are evaluated on this core, and those that wait.
@@ -30,7 +30,7 @@ pub struct Reader {
 
 impl Reader {
     /// With the bounds of the node's memory plan.
-    pub(crate) fn new(core: Rc<Core>, compiler: Arc<SideThread>) -> Self {
+    pub(crate) fn new(core: Rc<CoreContext>, compiler: Arc<SideThread>) -> Self {
         let (plan, cores) = (core.node.memory, core.node.cpus.len());
         let reads = ReadGate::new(core.config.max_reads, cores, plan.reads_max());
         Self {
@@ -46,16 +46,16 @@ impl Reader {
     }
 
     /// Begins a read: refused before all data is back, and where too many wait already.
-    pub(crate) async fn begin_read(&self, asker: &Asker) -> Result<ReadInFlight, ReadFault> {
+    pub(crate) async fn begin_read(&self, asker: &Asker) -> Result<ReadInFlight, ReadRejected> {
         check_replayed(self)?;
         Ok(self.reads.enter(asker.clone()).await?)
     }
 }
 
 impl Deref for Reader {
-    type Target = Core;
+    type Target = CoreContext;
 
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &CoreContext {
         &self.core
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::api::host_name::host_name;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::config::Config;
 use silverback_model::{Labels, Matcher};
 
@@ -55,7 +55,7 @@ impl External {
         &self,
         reader: &Reader,
         matchers: Vec<Matcher>,
-    ) -> Result<Narrowed, ReadFault> {
+    ) -> Result<Narrowed, ReadRejected> {
         let mut left = Vec::with_capacity(matchers.len());
         for matcher in matchers {
             match self.labels.get(&matcher.name) {
@@ -69,9 +69,9 @@ impl External {
 }
 
 /// Whether a value matches, in as many slices as it takes.
-async fn is_match(reader: &Reader, matcher: &Matcher, value: &str) -> Result<bool, ReadFault> {
+async fn is_match(reader: &Reader, matcher: &Matcher, value: &str) -> Result<bool, ReadRejected> {
     let mut room = reader.read_bytes.begin();
-    room.grow(matcher.search_bytes()).map_err(|_| ReadFault::BudgetExceeded)?;
+    room.grow(matcher.search_bytes()).map_err(|_| ReadRejected::BudgetExceeded)?;
     let (mut searching, mut slice) = (matcher.searching(), reader.slicer.begin().await);
     loop {
         if let Some(is_match) = searching.matches(value, || slice.is_spent()) {

@@ -2,7 +2,7 @@
 //! core. Where they came from, and what they select, is the caller's.
 
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use silverback_model::limits::EXPRESSION_BYTES_MAX;
 use silverback_model::{MatchOp, Matcher, UncompiledMatcher};
 
@@ -29,10 +29,10 @@ pub(crate) enum MatcherError {
     /// It isn't one, or is too large beside the request's others: why, in words.
     Invalid(String),
     /// It has nothing to do with the matcher.
-    Failed(ReadFault),
+    Failed(ReadRejected),
 }
 
-impl From<MatcherError> for ReadFault {
+impl From<MatcherError> for ReadRejected {
     fn from(error: MatcherError) -> Self {
         match error {
             MatcherError::Invalid(words) => Self::BadRequest(words),

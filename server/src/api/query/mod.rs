@@ -11,7 +11,7 @@ pub mod influx_query;
 pub(crate) mod local_blocks;
 pub mod matchers;
 pub(crate) mod range_blocks;
-pub(crate) mod read_fault;
+pub(crate) mod read_rejected;
 pub mod remote_read;
 pub mod rows;
 pub mod selector;

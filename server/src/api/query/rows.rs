@@ -8,15 +8,15 @@ use std::rc::Rc;
 use futures::future::try_join;
 
 use crate::api::query::Reader;
-use crate::api::query::local_blocks::{BlockBatch, BlockPages, Question};
+use crate::api::query::local_blocks::{BlockBatch, BlockPages, BlockRead};
 use crate::routing::ReadLease;
 use crate::routing::fanout::{FanoutError, read_all_once, retry_moved};
 use silverback_model::limits::{READ_BATCH_BYTES_MIN, READ_BATCHES_BYTES};
 use silverback_model::{Epoch, ShardId};
 use silverback_runtime::Slice;
 use silverback_storage::message::{
-    CloseCursors, CursorId, FetchRows, OpenRows, Page, ReadError, RowCursor, Selection, SeriesBatch,
-    SeriesView, TextBatch,
+    CloseCursors, CursorId, FetchRows, OpenRows, Page, RowCursor, Selection, SeriesBatch, SeriesView,
+    ShardReadError, TextBatch,
 };
 
 /// What one selection finds. Dropping it closes its cursors.
@@ -27,9 +27,9 @@ pub(crate) struct RowStream<B: BlockBatch> {
     sources: Vec<SourceRows<B>>,
     /// From when on memory has to have everything, where blocks are read, too.
     floor_ms: Option<i64>,
-    /// Where the present row stands.
+    /// Where the present row is.
     present: Option<usize>,
-    /// Where the same series stands in memory, of which the present row is what blocks have; ...
+    /// Where the same series is in memory, of which the present row is what blocks have; ...
     rest: Option<usize>,
     /// ... and both as one.
     joined: Option<B>,
@@ -69,7 +69,7 @@ impl<B: BlockBatch> RowStream<B> {
         selection: Selection,
         wanted: B::Wanted,
         streams: usize,
-        question: Question<B>,
+        question: BlockRead<B>,
     ) -> Result<Self, FanoutError> {
         let bytes = batch_bytes(reader, streams);
         let (blocks, floor_ms) = (&reader.node.local_blocks, question.floor_ms);
@@ -173,7 +173,7 @@ impl<B: BlockBatch> RowStream<B> {
         Ok(has_row.then_some(slice))
     }
 
-    /// Whether a row stands at it.
+    /// Whether a row is at it.
     pub(super) fn is_at_row(&self) -> bool {
         self.present.is_some()
     }
@@ -196,12 +196,12 @@ impl<B: BlockBatch> RowStream<B> {
     /// What was fetched of memory is all there was since the border only where retention hasn't come so far.
     fn check_not_overtaken(&self) -> Result<(), FanoutError> {
         match self.floor_ms.is_some_and(|floor_ms| self.reader.node.local_blocks.is_dropped(floor_ms)) {
-            true => Err(ReadError::Overtaken.into()),
+            true => Err(ShardReadError::Overtaken.into()),
             false => Ok(()),
         }
     }
 
-    /// Stands at the next row. False after the last. Nothing may be lacking. [`Self::join`] comes next.
+    /// Goes to the next row. False after the last. Nothing may be lacking. [`Self::join`] comes next.
     pub(super) fn step(&mut self) -> bool {
         self.sources.retain(SourceRows::has_row);
         self.present = (0..self.sources.len()).min_by(|a, b| self.sources[*a].compare(&self.sources[*b]));
@@ -209,7 +209,7 @@ impl<B: BlockBatch> RowStream<B> {
         self.present.is_some()
     }
 
-    /// Where memory has more of a series that stands in blocks.
+    /// Where memory has more of a series that is in blocks.
     fn rest_of(&self, present: usize) -> Option<usize> {
         let source = &self.sources[present];
         let is_rest = |at: &usize| *at != present && source.compare(&self.sources[*at]).is_eq();
@@ -265,7 +265,7 @@ impl<B: BlockBatch> RowStream<B> {
     /// A source's next batch, which may have nothing in it; none after the last.
     async fn fetch_batch(&mut self, at: usize) -> Result<(), FanoutError> {
         let SourceRows { next, batch, at: row } = &mut self.sources[at];
-        // Let go of before the next one comes.
+        // Freed before the next one comes.
         (*batch, *row) = (B::default(), 0);
         let (shard, next) = match next {
             Next::Blocks(pages) => {

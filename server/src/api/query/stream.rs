@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 
 use crate::api::query::Reader;
 use crate::api::response::body::{FrameSender, ResponseBody};
-use crate::api::response::reader_pace::{NoReader, ReaderPace};
+use crate::api::response::reader_pace::{ReaderError, ReaderPace};
 use crate::routing::ReadInFlight;
 use crate::routing::fanout::FanoutError;
 use silverback_model::gorilla::ChunkError;
@@ -20,10 +20,10 @@ use silverback_runtime::{Slice, spawn_background};
 
 /// Why a stream ended before its end.
 #[derive(Debug, thiserror::Error)]
-pub enum StreamFault {
+pub enum StreamError {
     /// Nobody reads any more, or too slowly.
     #[error(transparent)]
-    NoReader(#[from] NoReader),
+    Reader(#[from] ReaderError),
     /// The shards didn't answer.
     #[error(transparent)]
     Shards(#[from] FanoutError),
@@ -36,20 +36,20 @@ pub enum StreamFault {
 }
 
 /// The making end of a streamed answer.
-pub struct Outgoing {
+pub struct AnswerSender {
     made: Vec<u8>,
     frames: FrameSender,
     pace: ReaderPace,
 }
 
-impl Outgoing {
+impl AnswerSender {
     /// What is made and not sent on yet; more goes to its end.
     pub(crate) fn made(&mut self) -> &mut Vec<u8> {
         &mut self.made
     }
 
     /// Sends on once there is enough, and waits for the client's room. The slice comes back where it didn't.
-    pub(crate) async fn send_if_full(&mut self, slice: Slice) -> Result<Option<Slice>, NoReader> {
+    pub(crate) async fn send_if_full(&mut self, slice: Slice) -> Result<Option<Slice>, ReaderError> {
         if self.made.len() < STREAM_BUFFER_BYTES {
             return Ok(Some(slice));
         }
@@ -61,11 +61,11 @@ impl Outgoing {
     }
 
     /// Sends bytes on that are made already.
-    pub(crate) async fn send_piece(&mut self, piece: Bytes) -> Result<(), NoReader> {
+    pub(crate) async fn send_piece(&mut self, piece: Bytes) -> Result<(), ReaderError> {
         self.frames.send(piece, &mut self.pace).await
     }
 
-    async fn send(&mut self) -> Result<(), NoReader> {
+    async fn send(&mut self) -> Result<(), ReaderError> {
         let made = std::mem::take(&mut self.made);
         if made.is_empty() {
             return Ok(());
@@ -79,24 +79,24 @@ impl Outgoing {
 pub(crate) fn streamed(
     reader: Rc<Reader>,
     read: ReadInFlight,
-    make: impl AsyncFnOnce(&mut Outgoing) -> Result<(), StreamFault> + 'static,
+    make: impl AsyncFnOnce(&mut AnswerSender) -> Result<(), StreamError> + 'static,
 ) -> ResponseBody {
     let (frames, mut gone, body) = ResponseBody::stream();
     spawn_background(async move {
         let pace = ReaderPace::new(read.lease().clone());
-        let mut outgoing = Outgoing { made: Vec::new(), frames, pace };
+        let mut outgoing = AnswerSender { made: Vec::new(), frames, pace };
         let making = async {
             make(&mut outgoing).await?;
             Ok(outgoing.send().await?)
         };
         let made = while_read(making, gone.cancellation()).await;
-        let Outgoing { made: rest, frames, pace } = outgoing;
-        // Before a client is told: others may read meanwhile.
+        let AnswerSender { made: rest, frames, pace } = outgoing;
+        // Before a client gets it: others may read meanwhile.
         drop((rest, pace, read));
         match made {
             Ok(()) => frames.finish(),
             Err(fault) => {
-                count_fault(&reader, &fault);
+                count_error(&reader, &fault);
                 break_off(frames, &fault).await;
             }
         }
@@ -106,35 +106,35 @@ pub(crate) fn streamed(
 
 /// What `making` comes to; where `gone` comes first it is dropped, and with it all that waits for it.
 pub(crate) async fn while_read(
-    making: impl Future<Output = Result<(), StreamFault>>,
+    making: impl Future<Output = Result<(), StreamError>>,
     gone: impl Future<Output = ()>,
-) -> Result<(), StreamFault> {
+) -> Result<(), StreamError> {
     match select(pin!(making), pin!(gone)).await {
         Either::Left((made, _)) => made,
-        Either::Right(((), _)) => Err(NoReader::Gone.into()),
+        Either::Right(((), _)) => Err(ReaderError::Gone.into()),
     }
 }
 
 /// Counts why an answer ended before its end, and logs it.
-pub(crate) fn count_fault(reader: &Reader, fault: &StreamFault) {
+pub(crate) fn count_error(reader: &Reader, fault: &StreamError) {
     match fault {
-        StreamFault::NoReader(NoReader::Gone) => tracing::debug!("a client went away from its read"),
-        StreamFault::NoReader(NoReader::TooSlow) => {
+        StreamError::Reader(ReaderError::Gone) => tracing::debug!("a client went away from its read"),
+        StreamError::Reader(ReaderError::TooSlow) => {
             reader.count(|counts| counts.reads_slow += 1);
             silverback_host::warn_limited!(%fault, "an answer broke off");
         }
-        StreamFault::Shards(_) | StreamFault::Chunk(_) | StreamFault::Histograms(_) => {
+        StreamError::Shards(_) | StreamError::Chunk(_) | StreamError::Histograms(_) => {
             reader.count(|counts| counts.reads_failed += 1);
             silverback_host::warn_limited!(%fault, "an answer broke off");
         }
     }
 }
 
-async fn break_off(frames: FrameSender, fault: &StreamFault) {
+async fn break_off(frames: FrameSender, fault: &StreamError) {
     match fault {
         // It takes no word either: the stream ends where it is.
-        StreamFault::NoReader(_) => drop(frames),
-        StreamFault::Shards(_) | StreamFault::Chunk(_) | StreamFault::Histograms(_) => {
+        StreamError::Reader(_) => drop(frames),
+        StreamError::Shards(_) | StreamError::Chunk(_) | StreamError::Histograms(_) => {
             frames.break_off(fault).await
         }
     }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use silverback_runtime::{now, timeout};
 
 /// Of one read.
@@ -28,9 +28,9 @@ impl TimeLimit {
     /// Gives up what isn't there at its end.
     pub(crate) async fn hold<T>(
         &self,
-        reading: impl Future<Output = Result<T, ReadFault>>,
-    ) -> Result<T, ReadFault> {
+        reading: impl Future<Output = Result<T, ReadRejected>>,
+    ) -> Result<T, ReadRejected> {
         let left = self.limit.saturating_sub(self.began.elapsed());
-        timeout(left, reading).await.unwrap_or(Err(ReadFault::TimedOut(self.limit)))
+        timeout(left, reading).await.unwrap_or(Err(ReadRejected::TimedOut(self.limit)))
     }
 }

@@ -6,7 +6,7 @@ use silverback_model::utc::parse_rfc3339_ms;
 const OLDEST_TEXT: &str = "-292273086-05-16T16:47:06Z";
 const NEWEST_TEXT: &str = "292277025-08-18T07:12:54.999999999Z";
 
-/// Milliseconds since the Unix epoch; `None` for what is no time. A time beyond what 64 bits hold is
+/// Milliseconds since the Unix epoch; `None` for what isn't a time. A time beyond what 64 bits hold is
 /// the last one that they do.
 pub(crate) fn parse_time_ms(text: &str) -> Option<i64> {
     if text.contains(['T', 't', ':']) {

@@ -1,5 +1,5 @@
 // Panels as text in the page's address, so that it can be shared, in Prometheus' parameters: `g0.expr=…`. They are written
-// behind `#`, which a browser keeps to itself: no expression stands in the logs of proxies, and none is too long.
+// after `#`, which a browser keeps to itself: no expression gets into the logs of proxies, and none is too long.
 // Knows parameters. Doesn't know the page.
 import { parseDuration, parseUtc, durationText, utcText } from './time.js';
 
@@ -8,7 +8,7 @@ export const HOUR_MS = 36e5;
 
 export const emptyPanel = () => ({ expr: '', tab: 'graph', rangeMs: HOUR_MS, endMs: null, stepMs: null, exemplars: false });
 
-// Of what stands behind `#`, or else behind `?`.
+// Of what is after `#`, or else after `?`.
 export function readAddress(search, hash) {
   const behindHash = panelsOf(new URLSearchParams(hash.replace(/^#/, '')));
   return behindHash.length > 0 ? behindHash : panelsOf(new URLSearchParams(search));

@@ -1,4 +1,4 @@
-// What may stand where the caret is, the most likely first. Knows the language and the node's names. Doesn't know how they
+// What may be where the caret is, the most likely first. Knows the language and the node's names. Doesn't know how they
 // are shown.
 import { AGGREGATIONS, DURATIONS, FUNCTIONS, KEYWORDS } from './language.js';
 import { labelText } from './labels.js';
@@ -20,7 +20,7 @@ export async function candidatesFor(context) {
 
 const asLabel = (name) => ({ text: name, insert: labelText(name), note: 'label' });
 
-// A node that can't tell its names yet completes the language all the same.
+// A node that can't list its names yet completes the language all the same.
 async function words(fragment) {
   const [metrics, said] = await Promise.all([
     names.metrics(fragment).catch(() => []),

@@ -1,4 +1,4 @@
-// What a person is about to write where the caret stands. Pure: knows the text, not what the node has.
+// What a person is about to write where the caret is. Pure: knows the text, not what the node has.
 import { tokensOf, isClosed } from './lexer.js';
 import { CLAUSES, isCalled, isKeyword } from './language.js';
 
@@ -51,7 +51,7 @@ function inString(found, at, caret, before, open) {
 
 const nameOf = (token) => token.kind === 'string' ? token.text.slice(1, -1) : token.text;
 
-// The innermost bracket that is open behind these tokens.
+// The innermost bracket that is open after these tokens.
 function openAt(before) {
   const open = [];
   before.forEach((token, place) => {

@@ -15,7 +15,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// What comes from outside, without what would turn or break the line that it stands in.
+// What comes from outside, without what would turn or break the line that it is in.
 export function plain(text) {
   const shown = String(text ?? '').replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd');
   return shown.length > TEXT_MAX ? `${shown.slice(0, TEXT_MAX)}…` : shown;

@@ -36,7 +36,7 @@ export class Editor {
     this.onChange();
   }
 
-  // Shows where an error stands: `place` in lines and columns, or null where it stands nowhere.
+  // Shows where an error is: `place` in lines and columns, or null where it is nowhere.
   setError(place, isWrong) {
     this.wrongAt = place && placeOf(this.value, place);
     this.element.classList.toggle('wrong', isWrong);
@@ -116,7 +116,7 @@ export class Editor {
     const { from, to, kind } = this.context;
     this.close();
     const next = this.value.slice(to);
-    // What is there already isn't written twice; and behind a label's name in a selector comes its value.
+    // What is there already isn't written twice; and after a label's name in a selector comes its value.
     let insert = row.insert;
     if (insert.endsWith('(') && /^\s*\(/.test(next)) insert = insert.slice(0, -1);
     if (kind === 'label' && this.isInSelector(from) && !/^\s*[=!]/.test(next)) insert += '="';

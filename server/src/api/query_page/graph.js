@@ -1,4 +1,4 @@
-// Series as lines on a canvas, and what is under the pointer. Lines are drawn on a layer of their own, anew only when the
+// Series as lines on a canvas, and what is under the pointer. Lines are drawn on a layer of their own, redrawn only when the
 // data, the size or the colours change; a pointer that moves costs one copy of it, once a frame.
 // Knows points and pixels. Doesn't know what was asked.
 import { make, plain } from './dom.js';
@@ -8,7 +8,7 @@ import { pageColours, seriesColour } from './colours.js';
 
 const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const MARGIN = { top: 12, right: 14, bottom: 26, left: 10 };
-// How far from a point it is still meant, and how far a drag goes at the least, in pixels.
+// How far from a point it is still meant, and how far a drag goes at least, in pixels.
 const NEAR_PX = 40, DRAG_PX = 8, DOT_NEAR_PX = 9, LABELS_SHOWN_MAX = 14;
 
 export class Graph {
@@ -87,7 +87,7 @@ export class Graph {
     return drawn;
   }
 
-  // Where the lines lie, and how times and values become pixels.
+  // Where the lines are, and how times and values become pixels.
   plotOf(context, width, height) {
     const [low, high] = this.valueRange(), { start, end } = this.data;
     const [top, bottom] = [MARGIN.top, height - MARGIN.bottom];

@@ -93,7 +93,7 @@ export const AGGREGATIONS = [
   ['topk', 'k, v', 'the k series with the greatest values'],
 ];
 
-// Words that stand before labels in parentheses.
+// Words that are before labels in parentheses.
 export const CLAUSES = ['by', 'without', 'on', 'ignoring', 'group_left', 'group_right'];
 
 export const KEYWORDS = [...CLAUSES, 'and', 'or', 'unless', 'atan2', 'offset', 'bool', 'start', 'end', 'inf', 'nan'];
@@ -103,6 +103,6 @@ export const DURATIONS = ['1m', '5m', '10m', '30m', '1h', '6h', '1d', '1w'];
 const CALLED = new Set([...FUNCTIONS, ...AGGREGATIONS].map(([name]) => name));
 const RESERVED = new Set(KEYWORDS);
 
-// Whether a word is none that a metric is called by, where it stands without parentheses.
+// Whether a word isn't a metric's name, where it is without parentheses.
 export const isKeyword = (word) => RESERVED.has(word.toLowerCase());
 export const isCalled = (word) => CALLED.has(word.toLowerCase());

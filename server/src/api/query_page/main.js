@@ -9,7 +9,7 @@ let panels = [];
 
 function open(states) {
   panels.forEach((panel) => panel.cancel());
-  // In the form that it is written in: nothing of Prometheus' own form, behind `?`, is left.
+  // In the form that it is written in: nothing of Prometheus' own form, after `?`, is left.
   history.replaceState(null, '', location.pathname + addressOf(states));
   panels = states.map(panelOf);
   place.replaceChildren(...panels.map(({ element }) => element));

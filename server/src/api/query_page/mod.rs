@@ -15,7 +15,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// One file.
 struct File {
-    /// As it stands below `/query/`.
+    /// As it is below `/query/`.
     name: &'static str,
     content_type: &'static str,
     text: &'static str,

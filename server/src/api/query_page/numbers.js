@@ -33,7 +33,7 @@ function isRound(step, decimals) {
   return Math.abs(shifted - Math.round(shifted)) < 1e-6;
 }
 
-// The range of an axis over these values: with nought where it is near, and with some room.
+// The range of an axis over these values: with zero where it is near, and with some room.
 export function axisRange(low, high) {
   if (!(low <= high)) return [0, 1];
   if (low === high) return low === 0 ? [-1, 1] : low > 0 ? [0, low * 2] : [low * 2, 0];

@@ -51,7 +51,7 @@ export class Panel {
     try {
       await askParse(this.editor.value, checking.signal);
     } catch (error) {
-      // A node that doesn't answer is told of when the expression runs.
+      // A node that doesn't answer is reported when the expression runs.
       if (this.checking === checking && error instanceof ApiError && error.place) this.showFault(error);
     }
   }
@@ -123,7 +123,7 @@ export class Panel {
     const { lines, histograms } = linesOf(answer.data), took = performance.now() - began;
     signal.throwIfAborted();
     this.showNotes(answer, `The first ${count(limit, 'series', 'series')} of more: aggregate, or narrow the selector, to see all.`);
-    if (histograms > 0) this.note(`${count(histograms, 'series has', 'series have')} native histograms: they stand in the table, and histogram_quantile() draws them.`);
+    if (histograms > 0) this.note(`${count(histograms, 'series has', 'series have')} native histograms: they are in the table, and histogram_quantile() draws them.`);
     this.tellFacts(`${count(answer.data.result.length, 'series', 'series')} · step ${durationText(stepMs)}`, took);
     if (lines.length === 0) return this.blank(histograms > 0 ? 'No floats to draw.' : 'No series in this time.');
     this.legend.show(lines);
@@ -159,7 +159,7 @@ export class Panel {
     this.controls.set({ rangeMs, endMs: Math.round(end / 1000) * 1000 });
   }
 
-  // --- what is told ---
+  // --- what is shown ---
 
   showNotes(answer, truncated) {
     const { isTruncated, warnings, infos } = notesOf(answer);

@@ -12,7 +12,7 @@ use futures::{SinkExt, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::api::grpc::deadline::TimedBody;
-use crate::api::response::reader_pace::{NoReader, ReaderPace};
+use crate::api::response::reader_pace::{ReaderError, ReaderPace};
 use crate::routing::SharedReservation;
 
 /// Frames that wait for a slow client before whoever makes them waits too.
@@ -43,29 +43,29 @@ pub struct HeldBody {
 /// The end of a stream that its client reads.
 #[derive(Debug)]
 pub struct FrameReceiver {
-    frames: mpsc::Receiver<Result<Bytes, Broken>>,
+    frames: mpsc::Receiver<Result<Bytes, BrokenBodyError>>,
     is_finished: Rc<Cell<bool>>,
-    /// Who makes the stream notices when this goes.
+    /// The maker of the stream notices when this goes.
     _reading: oneshot::Receiver<Never>,
 }
 
 /// A stream that ends before its end: the connection is cut, so that nobody takes what came for all.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the response broke off: {0}")]
-pub struct Broken(pub String);
+pub struct BrokenBodyError(pub String);
 
 /// The making end of a stream.
 #[derive(Debug)]
 pub struct FrameSender {
-    frames: mpsc::Sender<Result<Bytes, Broken>>,
+    frames: mpsc::Sender<Result<Bytes, BrokenBodyError>>,
     is_finished: Rc<Cell<bool>>,
 }
 
-/// Tells when the client has gone away.
+/// Says when the client has gone away.
 pub(crate) type ClientGone = oneshot::Sender<Never>;
 
 impl ResponseBody {
-    /// A stream, its making end, and what tells that nobody reads it.
+    /// A stream, its making end, and what says that nobody reads it.
     pub(crate) fn stream() -> (FrameSender, ClientGone, Self) {
         let (sender, receiver) = mpsc::channel(FRAMES_WAITING_MAX);
         let (gone, reading) = oneshot::channel();
@@ -83,7 +83,7 @@ impl ResponseBody {
 
 impl FrameSender {
     /// Waits for room and sends a frame, at the client's pace.
-    pub(crate) async fn send(&mut self, frame: Bytes, pace: &mut ReaderPace) -> Result<(), NoReader> {
+    pub(crate) async fn send(&mut self, frame: Bytes, pace: &mut ReaderPace) -> Result<(), ReaderError> {
         let bytes = frame.len();
         pace.send(&mut self.frames, bytes, Ok(frame)).await
     }
@@ -96,17 +96,19 @@ impl FrameSender {
     /// Ends the stream as broken.
     pub(crate) async fn break_off(mut self, why: impl ToString) {
         // A client that is gone needs no error.
-        drop(self.frames.send(Err(Broken(why.to_string()))).await);
+        drop(self.frames.send(Err(BrokenBodyError(why.to_string()))).await);
         self.is_finished.set(true);
     }
 }
 
 impl FrameReceiver {
-    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenBodyError>>> {
         let frame = ready!(self.frames.poll_next_unpin(context));
         Poll::Ready(match frame {
-            // Told once: whoever polls again after an error finds the end.
-            None if !self.is_finished.replace(true) => Some(Err(Broken("its maker ended early".to_owned()))),
+            // Reported once: whoever polls again after an error finds the end.
+            None if !self.is_finished.replace(true) => {
+                Some(Err(BrokenBodyError("its maker ended early".to_owned())))
+            }
             frame => frame,
         })
     }
@@ -114,19 +116,19 @@ impl FrameReceiver {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BrokenBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBodyError>>> {
         match &mut *self {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Stream(frames) => frames.poll_frame(context).map(|f| f.map(|f| f.map(Frame::data))),
             Self::Grpc(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(context));
-                Poll::Ready(frame.map(|f| f.map_err(|status| Broken(status.to_string()))))
+                Poll::Ready(frame.map(|f| f.map_err(|status| BrokenBodyError(status.to_string()))))
             }
             Self::Timed(body) => Pin::new(&mut **body).poll_frame(context),
             Self::Held(held) => Pin::new(&mut held.body).poll_frame(context),

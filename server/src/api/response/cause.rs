@@ -1,5 +1,5 @@
 //! How a refusal is coded: one table from what went wrong to HTTP's status, the `errorType` of Prometheus' HTTP API and
-//! gRPC's code. What InfluxDB's and OTLP's senders expect otherwise stands here, too.
+//! gRPC's code. What InfluxDB's and OTLP's senders expect otherwise is here, too.
 //!
 //! Which cause an error has, its words, and when to send the same again, is the error's to know.
 
@@ -23,7 +23,7 @@ pub enum Cause {
     Unanswerable,
     /// Too much is in flight or held: it passes.
     Overloaded,
-    /// The node starts or stops, or a log takes nothing in.
+    /// The node starts or stops, or a log accepts nothing.
     NotReady,
     /// It took the node, or a write's body, longer than it may.
     TimedOut,
@@ -33,7 +33,7 @@ pub enum Cause {
     BrokeOff,
     /// Nobody knows who asks.
     Unauthenticated,
-    /// The node was told not to do such things, or not for such callers.
+    /// The node was set up not to do such things, or not for such callers.
     NotAllowed,
     /// There is no such thing.
     NotFound,

@@ -55,7 +55,7 @@ pub(crate) fn without_body(mut response: NodeResponse) -> NodeResponse {
     response.map(|_unsent| ResponseBody::Whole(Bytes::new()))
 }
 
-/// Has the connection closed behind a response.
+/// Has the connection closed after a response.
 pub(crate) fn close(response: &mut NodeResponse) {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 use futures::channel::mpsc;
 
 use crate::routing::ReadLease;
-use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_PATIENCE};
+use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_TIMEOUT};
 use silverback_runtime::{Elapsed, now, timeout};
 
-/// How often it is looked at a client that takes nothing.
+/// How often a client that takes nothing is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a client may have taken ahead counts for no longer than it is looked at.
-const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_PATIENCE.as_secs() as usize;
+const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_TIMEOUT.as_secs() as usize;
 
 /// One answer's pace.
 pub struct ReaderPace {
     lease: ReadLease,
     /// For how long the client was waited for since it was looked at last, and what it took meanwhile. What the
-    /// node itself took longer for is none of the client's time.
+    /// node itself took longer for isn't the client's time.
     waited: Duration,
     bytes: usize,
     /// Reads that had been refused for want of memory by then.
@@ -29,7 +29,7 @@ pub struct ReaderPace {
 
 /// Why an answer goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoReader {
+pub enum ReaderError {
     /// The client went away.
     #[error("the client went away")]
     Gone,
@@ -54,7 +54,7 @@ impl ReaderPace {
         to: &mut mpsc::Sender<T>,
         bytes: usize,
         piece: T,
-    ) -> Result<(), NoReader> {
+    ) -> Result<(), ReaderError> {
         loop {
             let began = now();
             let has_room = timeout(LOOK_INTERVAL, poll_fn(|context| to.poll_ready(context))).await;
@@ -62,24 +62,24 @@ impl ReaderPace {
             self.look()?;
             match has_room {
                 Ok(Ok(())) => break,
-                Ok(Err(_)) => return Err(NoReader::Gone),
+                Ok(Err(_)) => return Err(ReaderError::Gone),
                 Err(Elapsed) => {}
             }
         }
-        // Who was fast for long may be slow for no longer than others.
+        // A client that was fast for long may be slow for no longer than others.
         self.bytes = (self.bytes + bytes).min(BYTES_AHEAD_MAX);
-        to.start_send(piece).map_err(|_| NoReader::Gone)
+        to.start_send(piece).map_err(|_| ReaderError::Gone)
     }
 
     /// Looks at the client whenever it was waited for long enough.
-    fn look(&mut self) -> Result<(), NoReader> {
-        if self.waited < READER_PATIENCE {
+    fn look(&mut self) -> Result<(), ReaderError> {
+        if self.waited < READER_TIMEOUT {
             return Ok(());
         }
         let is_slow = (self.bytes as f64) < READER_BYTES_PER_S_MIN as f64 * self.waited.as_secs_f64();
         let refused = self.lease.refused_for_room();
         if is_slow && (self.lease.is_waited_for() || refused != self.refused) {
-            return Err(NoReader::TooSlow);
+            return Err(ReaderError::TooSlow);
         }
         (self.waited, self.bytes, self.refused) = (Duration::ZERO, 0, refused);
         Ok(())

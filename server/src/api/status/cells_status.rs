@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::config::RebalanceMode;
 use crate::rebalance::{Motion, Steering};
 use crate::routing::fanout::{self, FanoutError};
@@ -54,7 +54,7 @@ impl RebalanceStatus {
 
 impl CellsStatus {
     /// Asks the shards.
-    pub(crate) async fn gather(core: &Core) -> Result<Self, FanoutError> {
+    pub(crate) async fn gather(core: &CoreContext) -> Result<Self, FanoutError> {
         let held = fanout::cells(&core.router).await?;
         let (table, steering) = (core.router.table(), &core.node.steering);
         let owners: Vec<u16> = (0..CELL_COUNT as u16).map(|cell| table.owner(CellId(cell)).0).collect();

@@ -1,7 +1,7 @@
 //! The metric families of the node's memory: the limit, and what counts against it. What each shard may
 //! take and what it refuses are among its own counters.
 
-use silverback_host::metrics::{Family, Kind};
+use silverback_host::metrics::{Family, MetricKind};
 use silverback_model::limits::MemoryPlan;
 use silverback_storage::message::CoreStats;
 
@@ -9,7 +9,7 @@ use silverback_storage::message::CoreStats;
 pub(crate) fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
     let limit = Family::single(
         "silverback_memory_limit_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "Resident memory that the process may have.",
         plan.limit_bytes as f64,
     );
@@ -18,7 +18,7 @@ pub(crate) fn families(plan: &MemoryPlan, cores: &[CoreStats]) -> Vec<Family> {
 
 fn accounted(cores: &[CoreStats]) -> Family {
     let name = "silverback_memory_accounted_bytes";
-    let mut family = Family::new(name, Kind::Gauge, "Memory held, by the node's own accounting.");
+    let mut family = Family::new(name, MetricKind::Gauge, "Memory held, by the node's own accounting.");
     for core in cores {
         let parts = [
             ("series", core.shard.memory.series_bytes as f64),

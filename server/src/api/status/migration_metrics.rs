@@ -1,12 +1,12 @@
 //! The metric families of migrations: cells that moved, what that cost, and those that stayed.
 
-use crate::migration::{MigrationCounts, MigrationFailure};
-use silverback_host::metrics::{Family, Kind};
+use crate::migration::{MigrationCounts, MigrationErrorKind};
+use silverback_host::metrics::{Family, MetricKind};
 use silverback_storage::message::CoreStats;
 
 /// All of them, over all cores.
 pub(crate) fn families(counts: MigrationCounts, cores: &[CoreStats]) -> Vec<Family> {
-    let total = |name, help, value| Family::single(name, Kind::Counter, help, value);
+    let total = |name, help, value| Family::single(name, MetricKind::Counter, help, value);
     vec![
         total(
             "silverback_rebalance_handoffs_total",
@@ -46,8 +46,8 @@ pub(crate) fn families(counts: MigrationCounts, cores: &[CoreStats]) -> Vec<Fami
 pub(super) fn failures(
     name: &'static str,
     help: &'static str,
-    count: impl Fn(MigrationFailure) -> u64,
+    count: impl Fn(MigrationErrorKind) -> u64,
 ) -> Family {
-    let numbers = MigrationFailure::ALL.map(|why| (why.as_str(), count(why) as f64));
-    Family::by("reason", name, Kind::Counter, help, numbers)
+    let numbers = MigrationErrorKind::ALL.map(|why| (why.as_str(), count(why) as f64));
+    Family::by("reason", name, MetricKind::Counter, help, numbers)
 }

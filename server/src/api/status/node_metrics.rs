@@ -1,13 +1,13 @@
-//! The node's metric families, made of what its cores told.
+//! The node's metric families, made of what its cores report.
 
 use crate::access::reload::Reloads;
-use crate::api::ingest::refusal_log::Entry;
+use crate::api::ingest::refusal_log::RefusalEntry;
 use crate::api::ingest::write_status::requests_by_protocol;
 use crate::api::status::pages::refused;
 use crate::placement::NodeId;
 use silverback_host::Counts;
-use silverback_host::metrics::{self, Family, Kind, Metric};
-use silverback_model::{ExemplarRefused, MetadataRefused, RefusedReason};
+use silverback_host::metrics::{self, Family, Metric, MetricKind};
+use silverback_model::{ExemplarRejected, MetadataRejected, RefusedReason};
 use silverback_storage::message::{AcceptorCounts, CoreStats, ShardStats};
 use silverback_storage::wal::LogCounts;
 
@@ -15,7 +15,7 @@ use silverback_storage::wal::LogCounts;
 pub(crate) fn families(cores: &[CoreStats], ready: bool) -> Vec<Family> {
     let ready = f64::from(u8::from(ready));
     let mut families = vec![
-        Family::single("silverback_ready", Kind::Gauge, "Whether the node takes writes.", ready),
+        Family::single("silverback_ready", MetricKind::Gauge, "Whether the node takes writes.", ready),
         refused_samples(cores),
         refused_exemplars(cores),
         refused_metadata(cores),
@@ -44,8 +44,8 @@ fn derived(cores: &[CoreStats]) -> [Family; 4] {
     let of =
         |name, help, value: fn(&ShardStats) -> f64| of_shards(cores, name, help, |core| value(&core.shard));
     let is_shut = |shard: &ShardStats| f64::from(u8::from(shard.log.is_shut()));
-    let unavailable = "1: the disk is full, hangs or failed, or no checkpoint could be written: the log takes \
-                       nothing in.";
+    let unavailable = "1: the disk is full, hangs or failed, or no checkpoint could be written: the log accepts \
+                       nothing.";
     let in_flight = "For how long the group that is on its way to the disk has been so; 0 where none is.";
     [
         of("silverback_chunks", "Chunks in memory, open and sealed.", |s| {
@@ -64,13 +64,19 @@ pub(super) fn of_shards(
     help: &'static str,
     value: impl Fn(&CoreStats) -> f64,
 ) -> Family {
-    Family::by("shard", name, Kind::Gauge, help, cores.iter().map(|core| (core.shard.shard.0, value(core))))
+    Family::by(
+        "shard",
+        name,
+        MetricKind::Gauge,
+        help,
+        cores.iter().map(|core| (core.shard.shard.0, value(core))),
+    )
 }
 
 /// Where each shard runs.
 pub(crate) fn placement(cpus: &[usize], nodes: &[NodeId]) -> Family {
     let help = "The CPU that a shard is pinned to, and its NUMA node: always 1.";
-    let mut family = Family::new("silverback_shard_cpu", Kind::Gauge, help);
+    let mut family = Family::new("silverback_shard_cpu", MetricKind::Gauge, help);
     for (shard, (cpu, node)) in cpus.iter().zip(nodes).enumerate() {
         let labels = [("shard", shard.to_string()), ("cpu", cpu.to_string()), ("node", node.to_string())];
         family.push(labels, 1.0);
@@ -84,7 +90,7 @@ fn refused_samples(cores: &[CoreStats]) -> Family {
     let help = "Samples, and OTLP data points, that were not stored, by reason.";
     let counts = refused(cores);
     let numbers = RefusedReason::ALL.map(|reason| (reason.as_str(), counts.get(reason) as f64));
-    Family::by("reason", name, Kind::Counter, help, numbers)
+    Family::by("reason", name, MetricKind::Counter, help, numbers)
 }
 
 fn refused_exemplars(cores: &[CoreStats]) -> Family {
@@ -95,8 +101,8 @@ fn refused_exemplars(cores: &[CoreStats]) -> Family {
         };
         cores.iter().map(of_core).sum::<u64>() as f64
     };
-    let numbers = ExemplarRefused::ALL.map(|reason| (reason.as_str(), of(reason)));
-    Family::by("reason", "silverback_exemplars_refused_total", Kind::Counter, help, numbers)
+    let numbers = ExemplarRejected::ALL.map(|reason| (reason.as_str(), of(reason)));
+    Family::by("reason", "silverback_exemplars_refused_total", MetricKind::Counter, help, numbers)
 }
 
 fn refused_metadata(cores: &[CoreStats]) -> Family {
@@ -107,15 +113,15 @@ fn refused_metadata(cores: &[CoreStats]) -> Family {
         };
         cores.iter().map(of_core).sum::<u64>() as f64
     };
-    let numbers = MetadataRefused::ALL.map(|reason| (reason.as_str(), of(reason)));
-    Family::by("reason", "silverback_metadata_refused_total", Kind::Counter, help, numbers)
+    let numbers = MetadataRejected::ALL.map(|reason| (reason.as_str(), of(reason)));
+    Family::by("reason", "silverback_metadata_refused_total", MetricKind::Counter, help, numbers)
 }
 
-/// The last refusals, by sender: a gauge, for who was refused long ago is forgotten.
-pub(crate) fn refusals(entries: &[Entry]) -> Family {
-    let help = "Samples, or requests as a whole, that were refused lately, by sender, job and reason.";
-    let mut family = Family::new("silverback_recent_refusals", Kind::Gauge, help);
-    for Entry { peer, job, reason, unit, count, .. } in entries {
+/// The last refusals, by sender: a gauge, because who was refused long ago is forgotten.
+pub(crate) fn refusals(entries: &[RefusalEntry]) -> Family {
+    let help = "Samples, or requests as a whole, that were refused recently, by sender, job and reason.";
+    let mut family = Family::new("silverback_recent_refusals", MetricKind::Gauge, help);
+    for RefusalEntry { peer, job, reason, unit, count, .. } in entries {
         let labels = [
             ("peer", peer.clone()),
             ("sender_job", job.clone()),
@@ -131,7 +137,7 @@ fn write_requests(cores: &[CoreStats]) -> Family {
     let name = "silverback_write_requests_total";
     let help = "Write requests whose body arrived, by protocol; of gRPC streams, their batches.";
     let numbers = requests_by_protocol(cores).map(|(protocol, requests)| (protocol, requests as f64));
-    Family::by("protocol", name, Kind::Counter, help, numbers)
+    Family::by("protocol", name, MetricKind::Counter, help, numbers)
 }
 
 /// How often the files of users, tokens and certificates were read again, and until when certificates hold.
@@ -139,7 +145,7 @@ pub(crate) fn reloads(reloads: &Reloads) -> impl Iterator<Item = Family> {
     let not_after = Family::by(
         "certificate",
         "silverback_tls_certificate_not_after_timestamp_seconds",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "When certificates expire: the node's own, of those that it sends with it the first, and of its clients' CAs \
          the first.",
         reloads.not_after_ms().map(|(role, at_ms)| (role.as_str(), at_ms as f64 / 1e3)),
@@ -159,7 +165,7 @@ fn refused_queries(cores: &[CoreStats]) -> Family {
         ("no_room", sum(cores, |a| a.queries_without_room)),
         ("canceled", sum(cores, |a| a.queries_canceled)),
     ];
-    Family::by("reason", "silverback_queries_refused_total", Kind::Counter, help, numbers)
+    Family::by("reason", "silverback_queries_refused_total", MetricKind::Counter, help, numbers)
 }
 
 fn sum(cores: &[CoreStats], of: fn(&AcceptorCounts) -> u64) -> f64 {
@@ -181,5 +187,5 @@ fn refused_requests(cores: &[CoreStats]) -> Family {
         ("scope", sum(cores, |a| a.refused_by_scope)),
         ("unchecked", sum(cores, |a| a.refused_unchecked)),
     ];
-    Family::by("reason", name, Kind::Counter, help, numbers)
+    Family::by("reason", name, MetricKind::Counter, help, numbers)
 }

@@ -1,6 +1,6 @@
 //! The status page at `/`, and what it polls at `/api/v1/status/node`.
 //!
-//! Counters are told as totals since the start: the page makes rates of two answers, so that any
+//! Counters are given as totals since the start: the page makes rates of two answers, so that any
 //! number of people may look at any interval and the node keeps no state for them. Who gathers the
 //! numbers from the shards is the router's business.
 
@@ -61,7 +61,7 @@ pub(crate) struct NodeStatus {
     pub memory: MemoryStatus,
     /// The write-ahead logs of all shards.
     pub log: LogStatus,
-    /// The file system that these lie on; `None` where it doesn't tell.
+    /// The file system that these are on; `None` where it doesn't say.
     pub disk: Option<FileSystemRoom>,
     /// Where the node's own metrics are found among what it stores; `None` where it stores none.
     pub own_metrics: Option<OwnMetrics>,
@@ -108,12 +108,12 @@ pub(crate) struct LogStatus {
     pub disk_bytes: u64,
     /// Checkpoints written.
     pub(crate) checkpoints_total: u64,
-    /// Why logs take nothing in, in words; empty when all of them do.
+    /// Why logs accept nothing, in words; empty when all of them do.
     pub faults: Vec<String>,
 }
 
 impl LogStatus {
-    /// From what the cores tell.
+    /// From what the cores report.
     pub(crate) fn new(cores: &[CoreStats]) -> Self {
         let sum = |of: fn(&LogCounts) -> u64| cores.iter().map(|core| of(&core.shard.log.counts)).sum();
         let fault = |core: &CoreStats| {
@@ -142,7 +142,7 @@ pub(crate) enum Refuses {
 }
 
 impl MemoryStatus {
-    /// From what the node planned and what its cores tell.
+    /// From what the node planned and what its cores report.
     pub(crate) fn new(plan: &MemoryPlan, cores: &[CoreStats]) -> Self {
         let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum();
         let most = cores.iter().map(|core| core.shard.memory_pressure).max().unwrap_or_default();
@@ -190,7 +190,7 @@ pub(crate) struct ShardStatus {
 }
 
 impl ShardStatus {
-    /// From what the shard tells of itself, and the CPU that it was given.
+    /// From what the shard reports of itself, and the CPU that it was given.
     pub(crate) fn new(stats: &ShardStats, core: Option<u32>) -> Self {
         Self {
             shard: stats.shard.0,

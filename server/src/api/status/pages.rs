@@ -6,10 +6,10 @@ use std::path::Path;
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::host_name::host_name;
 use crate::api::ingest::write_status::WriteStatus;
-use crate::api::query::local_blocks::BlockCounts as OpenBlockCounts;
+use crate::api::query::local_blocks::OpenBlockCounts;
 use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, text, with_type};
 use crate::api::status::cells_status::CellsStatus;
@@ -21,7 +21,7 @@ use silverback_host::disk::room::FileSystemRoom;
 use silverback_host::metrics::{self, Family};
 use silverback_model::{Labels, RefusedCounts};
 use silverback_runtime::Pinning;
-use silverback_shipper::{Counts as ShippingCounts, Shipper};
+use silverback_shipper::{Shipper, ShipperCounts};
 use silverback_storage::message::CoreStats;
 
 /// `/`
@@ -33,7 +33,7 @@ pub(crate) fn status_page() -> NodeResponse {
 }
 
 /// `/-/healthy`
-pub(crate) fn healthy(core: &Core) -> NodeResponse {
+pub(crate) fn healthy(core: &CoreContext) -> NodeResponse {
     match core.unhealthy() {
         None => text(StatusCode::OK, "silverback is healthy\n"),
         Some(why) => text(Cause::NotReady.http(), format!("not healthy: {why}\n")),
@@ -41,7 +41,7 @@ pub(crate) fn healthy(core: &Core) -> NodeResponse {
 }
 
 /// `/-/ready`
-pub(crate) fn ready(core: &Core) -> NodeResponse {
+pub(crate) fn ready(core: &CoreContext) -> NodeResponse {
     match core.not_ready() {
         None => text(StatusCode::OK, "silverback is ready\n"),
         Some(why) => text(Cause::NotReady.http(), format!("not ready: {why}\n")),
@@ -49,7 +49,7 @@ pub(crate) fn ready(core: &Core) -> NodeResponse {
 }
 
 /// `/-/replayed`
-pub(crate) fn replayed(core: &Core) -> NodeResponse {
+pub(crate) fn replayed(core: &CoreContext) -> NodeResponse {
     match core.replaying() {
         None => text(StatusCode::OK, "silverback has its data back\n"),
         Some(replaying) => text(Cause::NotReady.http(), format!("{replaying}\n")),
@@ -57,7 +57,7 @@ pub(crate) fn replayed(core: &Core) -> NodeResponse {
 }
 
 /// `/metrics`
-pub(crate) async fn metrics(core: &Core) -> NodeResponse {
+pub(crate) async fn metrics(core: &CoreContext) -> NodeResponse {
     match families(core).await {
         Ok(mut families) => {
             families.push(node_metrics::refusals(&core.node.refusals.entries()));
@@ -67,7 +67,7 @@ pub(crate) async fn metrics(core: &Core) -> NodeResponse {
     }
 }
 
-async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
+async fn families(core: &CoreContext) -> Result<Vec<Family>, FanoutError> {
     let cores = fanout::stats(&core.router).await?;
     let mut families = vec![metrics::build_info()];
     families.extend(metrics::process_families(Path::new(metrics::PROC)));
@@ -78,10 +78,10 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
     }
     families.extend(core.node.reloads.iter().flat_map(|reloads| node_metrics::reloads(reloads)));
     let shipper = core.node.shipper.as_deref().map(Shipper::counts);
-    families.extend(shipper.iter().flat_map(|counts| metrics::families(ShippingCounts::METRICS, counts)));
+    families.extend(shipper.iter().flat_map(|counts| metrics::families(ShipperCounts::METRICS, counts)));
     families.extend(migration_metrics::families(core.node.steering.migrations.counts(), &cores));
     families.extend(memory_metrics::families(&core.node.memory, &cores));
-    // One that doesn't tell its room has none: a metric that is missing is seen, a zero is believed.
+    // One that doesn't say its room has none: a metric that is missing is seen, a zero is believed.
     let room = core.node.room.get();
     families.extend(room.iter().flat_map(|room| metrics::families(FileSystemRoom::METRICS, room)));
     let blocks = core.node.blocks.iter().map(|blocks| &blocks.counts);
@@ -93,7 +93,7 @@ async fn families(core: &Core) -> Result<Vec<Family>, FanoutError> {
 
 /// The node's metrics as a scrape of itself would store them, but for those with labels that senders choose: what is
 /// refused makes no series here.
-pub(crate) async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, FanoutError> {
+pub(crate) async fn own_series(core: &CoreContext) -> Result<Vec<(Labels, f64)>, FanoutError> {
     let instance = instance(core);
     let target = [("job", "silverback"), ("instance", instance.as_str())];
     let families = families(core).await?;
@@ -103,7 +103,7 @@ pub(crate) async fn own_series(core: &Core) -> Result<Vec<(Labels, f64)>, Fanout
 }
 
 /// Of this node's own metrics.
-fn instance(core: &Core) -> String {
+fn instance(core: &CoreContext) -> String {
     instance_of(&core.node.listen, &host_name())
 }
 
@@ -119,7 +119,7 @@ fn instance_of(listen: &[SocketAddr], host: &str) -> String {
 }
 
 /// `/api/v1/status/node`
-pub(crate) async fn node_status(core: &Core) -> NodeResponse {
+pub(crate) async fn node_status(core: &CoreContext) -> NodeResponse {
     let cores = match fanout::stats(&core.router).await {
         Ok(cores) => cores,
         Err(error) => return text(Cause::NotReady.http(), format!("{error}\n")),
@@ -129,7 +129,7 @@ pub(crate) async fn node_status(core: &Core) -> NodeResponse {
 }
 
 /// `/api/v1/status/cells`
-pub(crate) async fn cells_status(core: &Core) -> NodeResponse {
+pub(crate) async fn cells_status(core: &CoreContext) -> NodeResponse {
     match CellsStatus::gather(core).await {
         Ok(cells) => {
             let json = serde_json::to_string(&cells).expect("the status is plain numbers");
@@ -140,12 +140,12 @@ pub(crate) async fn cells_status(core: &Core) -> NodeResponse {
 }
 
 /// `/api/v1/status/refusals`
-pub(crate) fn refusals(core: &Core) -> NodeResponse {
+pub(crate) fn refusals(core: &CoreContext) -> NodeResponse {
     let json = serde_json::json!({ "status": "success", "data": core.node.refusals.entries() });
     with_type(StatusCode::OK, "application/json", json.to_string())
 }
 
-fn status_of(core: &Core, cores: &[CoreStats]) -> NodeStatus {
+fn status_of(core: &CoreContext, cores: &[CoreStats]) -> NodeStatus {
     let sum = |of: fn(&CoreStats) -> u64| cores.iter().map(of).sum::<u64>();
     let time_ms = core.clock.now_ms();
     let uptime_ms = time_ms.saturating_sub(core.node.started_ms);

@@ -5,7 +5,7 @@ use crate::api::status::node_metrics::of_shards;
 use crate::config::RebalanceMode;
 use crate::migration::Reason;
 use crate::rebalance::{DrainState, Motion, Steering};
-use silverback_host::metrics::{Family, Kind};
+use silverback_host::metrics::{Family, MetricKind};
 use silverback_storage::message::CoreStats;
 
 /// All of them.
@@ -13,7 +13,7 @@ pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreSt
     let counts = steering.migrations.counts();
     let moves = |name, help, by: [u64; Reason::ALL.len()]| {
         let numbers = Reason::ALL.map(|reason| (reason.as_str(), by[reason as usize] as f64));
-        Family::by("reason", name, Kind::Counter, help, numbers)
+        Family::by("reason", name, MetricKind::Counter, help, numbers)
     };
     let planned = "Moves of cells that were planned, by why.";
     let done = "Planned moves that were done, by why they were planned.";
@@ -27,19 +27,19 @@ pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreSt
         ),
         Family::single(
             "silverback_rebalance_paused",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Whether no cell moves by itself: 1 when it is paused or off.",
             f64::from(u8::from(mode == RebalanceMode::Off || steering.motion() == Motion::Paused)),
         ),
         Family::single(
             "silverback_rebalance_imbalance_ratio",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "The busiest shard against the mean, as last seen: 1 is even.",
             steering.imbalance(),
         ),
         Family::single(
             "silverback_rebalance_pinned_cells",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Cells that stay where they are.",
             steering.pinned().count() as f64,
         ),
@@ -47,7 +47,7 @@ pub(crate) fn families(mode: RebalanceMode, steering: &Steering, cores: &[CoreSt
             cores,
             "silverback_rebalance_drained",
             "Whether the shard's cells are to leave it.",
-            |core| f64::from(u8::from(steering.intake(core.shard.shard) == DrainState::Drained)),
+            |core| f64::from(u8::from(steering.drain_state(core.shard.shard) == DrainState::Drained)),
         ),
     ]
 }

@@ -4,20 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Keeper, StepFault};
+use super::{Keeper, KeeperError};
 use crate::api::query::range_blocks::{
-    BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, random, write_ranges,
+    BlockTarget, Orders, RangeBlocksError, UnfinishedDir, check_room, failed, random, write_ranges,
 };
-use crate::blocks::{Blocks, Range};
+use crate::blocks::{BlockRange, Blocks};
 use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{Asker, ReadInFlight};
-use silverback_block::{BlockWriter, Cut, FinishedBlock, Origin, Ulid, WriteError, WriterMemory};
+use silverback_block::{BlockOrigin, BlockWriteError, BlockWriter, Cut, FinishedBlock, Ulid, WriterMemory};
 use silverback_runtime::now;
 use silverback_storage::message::{CutReply, CutStep, HeldSamples, SeriesWanted};
 
 /// What of a range is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum CutPart {
     /// All of it: there is no block of it yet.
     First,
     /// All of it that there is before the range is over.
@@ -29,18 +29,18 @@ pub(super) enum Part {
 }
 
 /// What is cut, and under which name.
-struct Place {
+struct PlannedCut {
     blocks: Arc<Blocks>,
     data_dir: PathBuf,
     ulid: Ulid,
-    range: Range,
-    part: Part,
-    before: Counted,
+    range: BlockRange,
+    part: CutPart,
+    before: RangeCounts,
 }
 
 /// What there was of a range before it was read.
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
+pub(super) struct RangeCounts {
     /// What the memory had, and what was deleted of its blocks: as long as these numbers stay the same nothing came or went,
     /// nor went and came in its place.
     pub(super) held: Vec<u64>,
@@ -58,12 +58,16 @@ pub(super) struct Uncut {
 }
 
 impl Keeper {
-    pub(super) async fn begin_read(&self) -> Result<ReadInFlight, StepFault> {
+    pub(super) async fn begin_read(&self) -> Result<ReadInFlight, KeeperError> {
         Ok(self.reader.begin_read(&Asker::default()).await?)
     }
 
     /// What comes of the range from now on is for the cut after this one.
-    pub(super) async fn begin_cut(&self, read: &ReadInFlight, range: Range) -> Result<Uncut, FanoutError> {
+    pub(super) async fn begin_cut(
+        &self,
+        read: &ReadInFlight,
+        range: BlockRange,
+    ) -> Result<Uncut, FanoutError> {
         let replies = self.ask(read, CutStep::Begin { begin_ms: range.begin_ms() }).await?;
         Ok(replies.into_iter().fold(Uncut::default(), |sum, reply| match reply {
             CutReply::Begun(own) => {
@@ -74,7 +78,11 @@ impl Keeper {
     }
 
     /// What there is of the range.
-    pub(super) async fn count(&self, read: &ReadInFlight, range: Range) -> Result<Counted, StepFault> {
+    pub(super) async fn count(
+        &self,
+        read: &ReadInFlight,
+        range: BlockRange,
+    ) -> Result<RangeCounts, KeeperError> {
         // First: what is deleted from here on is in what is counted, and perhaps not in the block.
         let deletions = self.blocks.deletions();
         let mut held = HeldSamples::default();
@@ -85,11 +93,11 @@ impl Keeper {
         }
         let (blocks, of_range): (_, Vec<_>) = (Arc::clone(&self.blocks), self.blocks_of(range).collect());
         let deleted = self.blocks.thread.run(move || blocks.dir.deleted_of(&of_range)).await?;
-        Ok(Counted { held: vec![held.0, deleted.map_err(StepFault::Directory)?], deletions })
+        Ok(RangeCounts { held: vec![held.0, deleted.map_err(KeeperError::Directory)?], deletions })
     }
 
     /// A block has all that the cut began with.
-    pub(super) async fn end_cut(&self, read: &ReadInFlight, range: Range) -> Result<(), FanoutError> {
+    pub(super) async fn end_cut(&self, read: &ReadInFlight, range: BlockRange) -> Result<(), FanoutError> {
         self.ask(read, CutStep::End { begin_ms: range.begin_ms() }).await.map(drop)
     }
 
@@ -98,12 +106,12 @@ impl Keeper {
     }
 
     /// Cuts a range of which there is no block; one without samples is noted as that.
-    pub(super) async fn cut(&mut self, range: Range) -> Result<(), StepFault> {
+    pub(super) async fn cut(&mut self, range: BlockRange) -> Result<(), KeeperError> {
         let read = self.begin_read().await?;
         self.begin_cut(&read, range).await?;
         // Before it is read: the block has what is counted, and perhaps more.
         let before = self.count(&read, range).await?;
-        let is_there = self.write(&read, range, Part::First, before).await?;
+        let is_there = self.write(&read, range, CutPart::First, before).await?;
         self.end_cut(&read, range).await?;
         self.settled.insert(range);
         if !is_there {
@@ -116,13 +124,13 @@ impl Keeper {
     pub(super) async fn write(
         &self,
         read: &ReadInFlight,
-        range: Range,
-        part: Part,
-        before: Counted,
-    ) -> Result<bool, StepFault> {
+        range: BlockRange,
+        part: CutPart,
+        before: RangeCounts,
+    ) -> Result<bool, KeeperError> {
         let (reader, began) = (&self.reader, now());
         let ulid = Ulid::from_parts(reader.clock.now_ms().max(0) as u64, u128::from(random()));
-        let place = Place {
+        let place = PlannedCut {
             blocks: Arc::clone(&self.blocks),
             data_dir: reader.config.data_dir.clone(),
             ulid,
@@ -131,8 +139,8 @@ impl Keeper {
             before,
         };
         let wanted = match part {
-            Part::First | Part::SoFar | Part::Again => SeriesWanted::Chunks,
-            Part::Late => SeriesWanted::UncutChunks,
+            CutPart::First | CutPart::SoFar | CutPart::Again => SeriesWanted::Chunks,
+            CutPart::Late => SeriesWanted::UncutChunks,
         };
         let what = (std::iter::once(range.times_ms()), wanted);
         let write = move |orders| write(&place, orders);
@@ -144,12 +152,12 @@ impl Keeper {
         let (series, samples) = (stats.num_series, stats.num_samples);
         let counts = &self.blocks.counts;
         let words = match part {
-            Part::First => {
+            CutPart::First => {
                 counts.cut_end_ms.fetch_max(range.end_ms(), Ordering::Relaxed);
                 "a range of two hours was cut to a block"
             }
-            Part::SoFar => "a range that isn't over was cut to a block",
-            Part::Again | Part::Late => {
+            CutPart::SoFar => "a range that isn't over was cut to a block",
+            CutPart::Again | CutPart::Late => {
                 counts.late.fetch_add(1, Ordering::Relaxed);
                 "samples that came late were cut to a block"
             }
@@ -162,11 +170,11 @@ impl Keeper {
     }
 }
 
-fn write(place: &Place, orders: Orders) -> Result<Option<FinishedBlock>, WritingFault> {
-    let Place { blocks, data_dir, ulid, .. } = place;
+fn write(place: &PlannedCut, orders: Orders) -> Result<Option<FinishedBlock>, RangeBlocksError> {
+    let PlannedCut { blocks, data_dir, ulid, .. } = place;
     check_room(data_dir)?;
     blocks.dir.make().map_err(failed(blocks.dir.path()))?;
-    let unfinished = Unfinished::new(blocks.dir.unfinished(*ulid));
+    let unfinished = UnfinishedDir::new(blocks.dir.unfinished(*ulid));
     let mut target = CutTarget { place, block: None };
     orders.write(data_dir, &mut target)?;
     let Some(block) = target.block else { return Ok(None) };
@@ -174,30 +182,30 @@ fn write(place: &Place, orders: Orders) -> Result<Option<FinishedBlock>, Writing
     // After it has its name: a deletion that comes later finds it by that.
     if blocks.deletions() != place.before.deletions {
         blocks.dir.delete(*ulid).map_err(failed(blocks.dir.path()))?;
-        return Err(WritingFault::Deleted);
+        return Err(RangeBlocksError::Deleted);
     }
     Ok(Some(block))
 }
 
 struct CutTarget<'a> {
-    place: &'a Place,
+    place: &'a PlannedCut,
     block: Option<FinishedBlock>,
 }
 
 impl BlockTarget for CutTarget<'_> {
-    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError> {
-        let Place { blocks, ulid, .. } = self.place;
+    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, BlockWriteError> {
+        let PlannedCut { blocks, ulid, .. } = self.place;
         BlockWriter::create(blocks.dir.unfinished(*ulid), *ulid, memory)
     }
 
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> BlockOrigin {
         let (is_late, is_so_far) = match self.place.part {
-            Part::First => (false, false),
-            Part::SoFar => (false, true),
-            Part::Again | Part::Late => (true, false),
+            CutPart::First => (false, false),
+            CutPart::SoFar => (false, true),
+            CutPart::Again | CutPart::Late => (true, false),
         };
         let (begin_ms, held) = (self.place.range.begin_ms(), self.place.before.held.clone());
-        Origin { is_late, cut: Some(Cut { begin_ms, held, is_so_far }), rewritten: None }
+        BlockOrigin { is_late, cut: Some(Cut { begin_ms, held, is_so_far }), rewritten: None }
     }
 
     fn put(&mut self, block: FinishedBlock) {

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use futures::future::select;
 
-use super::cut::Part;
-use super::{Keeper, KeeperEnd, Memory, Step, StepFault};
+use super::cut::CutPart;
+use super::{Keeper, KeeperEnd, KeeperError, Memory, Step};
 use crate::api::query::Reader;
-use crate::blocks::Range;
+use crate::blocks::BlockRange;
 use silverback_runtime::{now, sleep, timeout};
 use silverback_shipper::Shipper;
 
 /// After a look that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is told what is left.
+/// How often what is left is logged.
 const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How far it has come.
@@ -31,7 +31,7 @@ enum Stage {
     Uploading(usize),
 }
 
-/// Cuts and uploads what is left, within its time. Nothing comes in any more; `reader` has not been told that the node
+/// Cuts and uploads what is left, within its time. Nothing comes in any more; `reader` doesn't know yet that the node
 /// ends.
 pub(crate) async fn ship_what_is_left(
     keeper: KeeperEnd,
@@ -126,15 +126,15 @@ impl Keeper {
     }
 
     /// The ranges in memory that weren't cut when they were over, oldest first.
-    fn not_cut(&self, memory: &Memory) -> Vec<Range> {
+    fn not_cut(&self, memory: &Memory) -> Vec<BlockRange> {
         let Some((oldest_ms, newest_ms)) = memory.range_ms else { return Vec::new() };
         let done = self.done();
-        let all = Range::between(oldest_ms.max(memory.from_ms), newest_ms);
+        let all = BlockRange::between(oldest_ms.max(memory.from_ms), newest_ms);
         all.filter(|range| !done.contains(range)).collect()
     }
 
     /// Cuts a range as it is. One that isn't over is cut again when it is.
-    async fn cut_now(&mut self, range: Range, now_ms: i64) -> Result<(), StepFault> {
+    async fn cut_now(&mut self, range: BlockRange, now_ms: i64) -> Result<(), KeeperError> {
         if range.end_ms() <= now_ms {
             return self.cut(range).await;
         }
@@ -144,22 +144,22 @@ impl Keeper {
         if self.held_so_far().get(&range) == Some(&before.held) {
             return Ok(());
         }
-        self.write(&read, range, Part::SoFar, before).await.map(drop)
+        self.write(&read, range, CutPart::SoFar, before).await.map(drop)
     }
 
     /// Of ranges that were cut before they were over, what the memory had.
-    fn held_so_far(&self) -> BTreeMap<Range, Vec<u64>> {
+    fn held_so_far(&self) -> BTreeMap<BlockRange, Vec<u64>> {
         let cuts = self.listed.blocks.values().filter_map(|block| block.cut.as_ref());
         let so_far = cuts.filter(|cut| cut.is_so_far);
-        so_far.map(|cut| (Range::of(cut.begin_ms), cut.held.clone())).collect()
+        so_far.map(|cut| (BlockRange::of(cut.begin_ms), cut.held.clone())).collect()
     }
 
-    /// Waits until all blocks are in the bucket. `false`: some can't be, for they are damaged.
+    /// Waits until all blocks are in the bucket. `false`: some can't be, because they are damaged.
     async fn wait_for_uploads(&mut self, shipper: &Shipper, stage: &Cell<Stage>) -> bool {
-        shipper.hurry();
+        shipper.retry_soon();
         // Without what was cut a moment ago it would seem that all is uploaded.
         while let Err(fault) = self.list().await {
-            tracing::warn!(%fault, "which blocks are to be uploaded isn't known: it is looked again");
+            tracing::warn!(%fault, "which blocks are to be uploaded isn't known yet: looking again");
             sleep(RETRY_INTERVAL).await;
         }
         let mut told = now();

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::cut::{Part, Uncut};
-use super::{Keeper, Memory, Step, StepFault};
-use crate::blocks::{LocalBlock, Range};
+use super::cut::{CutPart, Uncut};
+use super::{Keeper, KeeperError, Memory, Step};
+use crate::blocks::{BlockRange, LocalBlock};
 use silverback_block::Ulid;
 use silverback_runtime::now;
 use silverback_storage::message::CoreStats;
@@ -21,7 +21,7 @@ use silverback_storage::message::CoreStats;
 const URGENT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 /// What begins so long after retention's horizon, or earlier, it is about to drop.
 const URGENT_MS: i64 = 2 * URGENT_INTERVAL.as_millis() as i64;
-/// A sample is taken in so long after it was found young enough, at the most.
+/// A sample is accepted so long after it was found young enough, at most.
 const ON_ITS_WAY_MS: i64 = 60 * 1000;
 
 /// When late samples are written.
@@ -49,7 +49,7 @@ impl LateTurn {
 
     /// Of these ranges something came late that is in no block, and of no other; nothing that is older than the horizon is
     /// taken any more.
-    fn note(&mut self, mut late: impl Iterator<Item = Range>, horizon_ms: i64) {
+    fn note(&mut self, mut late: impl Iterator<Item = BlockRange>, horizon_ms: i64) {
         if late.all(|range| range.begin_ms() >= horizon_ms) {
             self.clear_ms = self.clear_ms.max(horizon_ms.saturating_sub(ON_ITS_WAY_MS));
         }
@@ -57,10 +57,10 @@ impl LateTurn {
 }
 
 /// What all shards have that is in no block, by range.
-pub(super) fn uncut(cores: &[CoreStats]) -> BTreeMap<Range, Uncut> {
-    let mut all = BTreeMap::<Range, Uncut>::new();
+pub(super) fn uncut(cores: &[CoreStats]) -> BTreeMap<BlockRange, Uncut> {
+    let mut all = BTreeMap::<BlockRange, Uncut>::new();
     for own in cores.iter().flat_map(|core| &core.shard.uncut) {
-        let sum = all.entry(Range::of(own.begin_ms)).or_default();
+        let sum = all.entry(BlockRange::of(own.begin_ms)).or_default();
         sum.series += own.series;
         sum.is_unknown |= own.is_unknown;
     }
@@ -70,12 +70,12 @@ pub(super) fn uncut(cores: &[CoreStats]) -> BTreeMap<Range, Uncut> {
 /// The ranges to look at, oldest first: of those that are in blocks those with late samples, and those that weren't
 /// compared with their blocks since the start.
 fn wanted<'a>(
-    in_blocks: impl Iterator<Item = &'a Range>,
-    uncut: &BTreeMap<Range, Uncut>,
-    settled: &BTreeSet<Range>,
+    in_blocks: impl Iterator<Item = &'a BlockRange>,
+    uncut: &BTreeMap<BlockRange, Uncut>,
+    settled: &BTreeSet<BlockRange>,
     from_ms: i64,
-) -> impl Iterator<Item = Range> {
-    let is_wanted = move |range: &&Range| {
+) -> impl Iterator<Item = BlockRange> {
+    let is_wanted = move |range: &&BlockRange| {
         range.end_ms() > from_ms && (uncut.contains_key(range) || !settled.contains(range))
     };
     in_blocks.filter(is_wanted).copied()
@@ -83,25 +83,25 @@ fn wanted<'a>(
 
 /// What is to be written of a range. `is_as_before`: the memory has what it had when the last block of it was cut;
 /// `has_moved`: a cell did since the marks were looked at for the first time.
-fn part_of(uncut: Uncut, is_as_before: bool, has_moved: bool) -> Option<Part> {
+fn part_of(uncut: Uncut, is_as_before: bool, has_moved: bool) -> Option<CutPart> {
     match uncut {
-        _any if has_moved => Some(Part::Again),
-        Uncut { is_unknown: true, .. } if !is_as_before => Some(Part::Again),
+        _any if has_moved => Some(CutPart::Again),
+        Uncut { is_unknown: true, .. } if !is_as_before => Some(CutPart::Again),
         Uncut { series: 0, .. } => None,
-        Uncut { .. } => Some(Part::Late),
+        Uncut { .. } => Some(CutPart::Late),
     }
 }
 
 impl Keeper {
     /// Ranges of which there are blocks, and late samples that are in none, or perhaps are.
-    pub(super) fn late_ranges(&self, memory: &Memory) -> Vec<Range> {
+    pub(super) fn late_ranges(&self, memory: &Memory) -> Vec<BlockRange> {
         let in_blocks = self.held_by_blocks();
         wanted(in_blocks.keys(), &memory.uncut, &self.settled, memory.from_ms).collect()
     }
 
     /// What is older is in no need of a block any more: retention may drop it. `due` are the ranges to be cut, `late` those
     /// of late samples.
-    pub(super) fn released_ms(&mut self, memory: &Memory, due: &[Range], late: &[Range]) -> i64 {
+    pub(super) fn released_ms(&mut self, memory: &Memory, due: &[BlockRange], late: &[BlockRange]) -> i64 {
         self.late.note(late.iter().copied(), memory.horizon_ms);
         let unsettled = late.iter().find(|range| !self.settled.contains(range));
         let begins_ms = [due.first(), unsettled].into_iter().flatten().map(|range| range.begin_ms());
@@ -109,7 +109,11 @@ impl Keeper {
     }
 
     /// Writes what came late of the first range of which it can be written.
-    pub(super) async fn cut_late(&mut self, memory: &Memory, ranges: &[Range]) -> Result<Step, StepFault> {
+    pub(super) async fn cut_late(
+        &mut self,
+        memory: &Memory,
+        ranges: &[BlockRange],
+    ) -> Result<Step, KeeperError> {
         self.blocks.counts.late_ranges.store(ranges.len() as u64, Ordering::Relaxed);
         let is_urgent_due = self.late.looked.elapsed() >= URGENT_INTERVAL;
         let before_ms = match (self.late.is_due, is_urgent_due) {
@@ -142,7 +146,7 @@ impl Keeper {
         Ok(Step::Nothing)
     }
 
-    async fn cut_late_of(&self, range: Range) -> Result<(), StepFault> {
+    async fn cut_late_of(&self, range: BlockRange) -> Result<(), KeeperError> {
         let read = self.begin_read().await?;
         let epoch = self.reader.router.read_epoch();
         // A cell that moves leaves its marks behind: what it had may be counted as written, and not be.
@@ -154,9 +158,9 @@ impl Keeper {
         uncut.is_unknown |= !self.settled.contains(&range);
         let is_as_before = self.held_by_blocks().get(&range) == Some(&before.held);
         let mut part = part_of(uncut, is_as_before, has_moved());
-        if part == Some(Part::Late) {
-            self.write(&read, range, Part::Late, before.clone()).await?;
-            part = has_moved().then_some(Part::Again);
+        if part == Some(CutPart::Late) {
+            self.write(&read, range, CutPart::Late, before.clone()).await?;
+            part = has_moved().then_some(CutPart::Again);
         }
         if let Some(part) = part {
             self.write(&read, range, part, before).await?;
@@ -165,16 +169,18 @@ impl Keeper {
     }
 
     /// All blocks that this node cut of a range, those among them that were cut before it was over.
-    pub(super) fn blocks_of(&self, range: Range) -> impl Iterator<Item = Ulid> {
-        let is_of_range =
-            move |block: &&LocalBlock| block.cut.as_ref().is_some_and(|cut| Range::of(cut.begin_ms) == range);
+    pub(super) fn blocks_of(&self, range: BlockRange) -> impl Iterator<Item = Ulid> {
+        let is_of_range = move |block: &&LocalBlock| {
+            block.cut.as_ref().is_some_and(|cut| BlockRange::of(cut.begin_ms) == range)
+        };
         self.listed.blocks.values().filter(is_of_range).map(|block| block.ulid)
     }
 
     /// By range, what the memory had when the newest block of it was cut.
-    fn held_by_blocks(&self) -> BTreeMap<Range, Vec<u64>> {
+    fn held_by_blocks(&self) -> BTreeMap<BlockRange, Vec<u64>> {
         // Blocks come in the order in which they were made.
-        let held = |(range, block): (Range, &LocalBlock)| Some((range, block.cut.as_ref()?.held.clone()));
+        let held =
+            |(range, block): (BlockRange, &LocalBlock)| Some((range, block.cut.as_ref()?.held.clone()));
         self.own_blocks().filter_map(held).collect()
     }
 }
@@ -187,11 +193,11 @@ mod tests {
     const H2: i64 = CHUNK_RANGE_MS;
 
     fn check(uncut: &[i64], settled: &[i64], from_ms: i64, expect: &[i64]) {
-        let ranges = |numbers: &[i64]| numbers.iter().map(|number| Range::of(number * H2)).collect();
+        let ranges = |numbers: &[i64]| numbers.iter().map(|number| BlockRange::of(number * H2)).collect();
         let (in_blocks, settled): (BTreeSet<_>, _) = (ranges(&[1, 2, 3, 4]), ranges(settled));
-        let uncut = uncut.iter().map(|number| (Range::of(number * H2), Uncut::default())).collect();
+        let uncut = uncut.iter().map(|number| (BlockRange::of(number * H2), Uncut::default())).collect();
         let found: Vec<_> = wanted(in_blocks.iter(), &uncut, &settled, from_ms).collect();
-        assert_eq!(found, expect.iter().map(|number| Range::of(number * H2)).collect::<Vec<_>>());
+        assert_eq!(found, expect.iter().map(|number| BlockRange::of(number * H2)).collect::<Vec<_>>());
     }
 
     #[test]
@@ -206,25 +212,25 @@ mod tests {
     #[test]
     fn all_of_a_range_is_written_where_it_is_in_doubt_what_came_late() {
         let uncut = |series: u64, is_unknown: bool| Uncut { series, is_unknown };
-        let check = |uncut: Uncut, is_as_before: bool, has_moved: bool, expect: Option<Part>| {
+        let check = |uncut: Uncut, is_as_before: bool, has_moved: bool, expect: Option<CutPart>| {
             assert_eq!(part_of(uncut, is_as_before, has_moved), expect, "{uncut:?} {is_as_before}");
         };
         check(uncut(0, false), false, false, None);
-        check(uncut(3, false), false, false, Some(Part::Late));
+        check(uncut(3, false), false, false, Some(CutPart::Late));
         check(uncut(0, true), true, false, None);
-        check(uncut(3, true), true, false, Some(Part::Late));
-        check(uncut(0, true), false, false, Some(Part::Again));
-        check(uncut(3, true), false, false, Some(Part::Again));
+        check(uncut(3, true), true, false, Some(CutPart::Late));
+        check(uncut(0, true), false, false, Some(CutPart::Again));
+        check(uncut(3, true), false, false, Some(CutPart::Again));
         // It came before the move and was counted after it, or was counted on neither side.
         for (series, is_unknown, is_as_before) in [(0, false, false), (0, true, true), (3, false, true)] {
-            check(uncut(series, is_unknown), is_as_before, true, Some(Part::Again));
+            check(uncut(series, is_unknown), is_as_before, true, Some(CutPart::Again));
         }
     }
 
     #[test]
     fn what_came_late_and_is_about_to_go_is_waited_for_until_it_is_in_a_block() {
         let mut late = LateTurn::default();
-        let ranges = |numbers: &'static [i64]| numbers.iter().map(|number| Range::of(number * H2));
+        let ranges = |numbers: &'static [i64]| numbers.iter().map(|number| BlockRange::of(number * H2));
         assert_eq!(late.clear_ms, i64::MIN, "nothing is known at a start");
         late.note(ranges(&[3]), 3 * H2 + 5);
         assert_eq!(late.clear_ms, i64::MIN);

@@ -1,8 +1,8 @@
 //! Has ranges of two hours that are over cut to blocks, and old blocks deleted: one core of the node, a step at a time.
 //!
 //! Which ranges are due follows from the blocks that are there ([`crate::blocks`]). A step that fails is done again,
-//! later and later; what stands in its way passes, or somebody is told to remove it. It waits for its turn among reads,
-//! and for their memory.
+//! later and later; what is in its way passes, or somebody is asked to remove it. It waits for its turn among
+//! reads, and for their memory.
 mod cut;
 mod last;
 mod late;
@@ -19,14 +19,15 @@ use futures::channel::oneshot;
 use futures::future::select;
 
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::blocks::{
-    Blocks, Kept, Listed, LocalBlock, Progress, Range, Schedule, USUAL_WAIT_MS_MAX, doomed, due,
+    BlockList, BlockRange, Blocks, CutProgress, LocalBlock, RetentionBounds, Schedule, USUAL_WAIT_MS_MAX,
+    doomed, due,
 };
 use crate::node::blocks::cut::Uncut;
 use crate::node::blocks::late::LateTurn;
 use crate::node::shipping;
-use crate::node::trusted_clock::{Heard, TrustedClock};
+use crate::node::trusted_clock::{HeardTime, TrustedClock};
 use crate::routing::fanout::{FanoutError, stats};
 use silverback_block::Ulid;
 use silverback_runtime::{SideThreadError, now, sleep, spawn_background};
@@ -34,18 +35,18 @@ use silverback_storage::shard::Shard;
 
 /// Between two looks at what is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a step that failed is left alone, at first and at the most.
+/// How long a step that failed is left alone, at first and at most.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
 
 pub(crate) use last::ship_what_is_left;
 
-/// Who has had blocks cut, given out once the node is told to end.
+/// Who has had blocks cut, given out once the node is to end.
 #[derive(Debug)]
 pub(crate) struct KeeperEnd(oneshot::Receiver<Keeper>);
 
-/// Starts it, where the node makes blocks; it goes on until the node is told to end. The shard is this core's, `seed`
-/// tells the node from others.
+/// Starts it, where the node makes blocks; it goes on until the node is to end. The shard is this core's, `seed`
+/// distinguishes the node from others.
 pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) -> Option<KeeperEnd> {
     let blocks = reader.node.blocks.clone()?;
     let (give, end) = oneshot::channel();
@@ -60,8 +61,8 @@ pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) ->
             schedule: Schedule::new(reader.config.blocks_delay, seed),
             clock,
             looked: now(),
-            heard: Heard::default(),
-            listed: Listed::default(),
+            heard: HeardTime::default(),
+            listed: BlockList::default(),
             empty: BTreeSet::new(),
             settled: BTreeSet::new(),
             late: LateTurn::default(),
@@ -78,7 +79,7 @@ pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) ->
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
-enum StepFault {
+enum KeeperError {
     /// The shards don't say what they have.
     #[error(transparent)]
     Shards(#[from] FanoutError),
@@ -93,7 +94,7 @@ enum StepFault {
     Deletion(Ulid, std::io::Error),
     /// A range can't be cut.
     #[error(transparent)]
-    Cut(#[from] ReadFault),
+    Cut(#[from] ReadRejected),
 }
 
 /// What a step came to.
@@ -114,7 +115,7 @@ struct Memory {
     /// What is older retention has dropped, or may, or no block is to have any more.
     from_ms: i64,
     /// What of ranges that were cut came late.
-    uncut: BTreeMap<Range, Uncut>,
+    uncut: BTreeMap<BlockRange, Uncut>,
 }
 
 /// What has blocks cut.
@@ -124,14 +125,14 @@ pub(crate) struct Keeper {
     schedule: Schedule,
     clock: TrustedClock,
     looked: Instant,
-    heard: Heard,
+    heard: HeardTime,
     /// What was there at the last look.
-    listed: Listed,
+    listed: BlockList,
     /// Ranges without a sample: no block says that they are done.
-    empty: BTreeSet<Range>,
+    empty: BTreeSet<BlockRange>,
     /// Ranges whose late samples are all marked by the shards: they were cut, or compared with their blocks, since the
     /// start.
-    settled: BTreeSet<Range>,
+    settled: BTreeSet<BlockRange>,
     late: LateTurn,
     /// Whether retention waits longer than it usually does for what came late.
     waits_long: bool,
@@ -149,7 +150,7 @@ impl Keeper {
         while !self.reader.shutdown.is_requested() {
             let wait = match self.step().await {
                 Ok(step) => {
-                    self.blocks.held_back.note(Progress::Goes);
+                    self.blocks.held_back.note(CutProgress::Goes);
                     self.retry.succeeded();
                     match step {
                         Step::Done => continue,
@@ -159,7 +160,7 @@ impl Keeper {
                 Err(_ending) if self.reader.shutdown.is_requested() => break,
                 Err(fault) => {
                     self.blocks.counts.failed.fetch_add(1, Ordering::Relaxed);
-                    self.blocks.held_back.note(Progress::Fails);
+                    self.blocks.held_back.note(CutProgress::Fails);
                     self.retry.failed(&fault)
                 }
             };
@@ -168,7 +169,7 @@ impl Keeper {
         self
     }
 
-    async fn step(&mut self) -> Result<Step, StepFault> {
+    async fn step(&mut self) -> Result<Step, KeeperError> {
         let memory = self.look_anew().await?;
         let done = self.done();
         let ranges: Vec<_> =
@@ -187,7 +188,7 @@ impl Keeper {
     }
 
     /// Lets retention go on as far as all is in blocks.
-    fn release(&mut self, memory: &Memory, due: &[Range], late: &[Range]) {
+    fn release(&mut self, memory: &Memory, due: &[BlockRange], late: &[BlockRange]) {
         let released_ms = self.released_ms(memory, due, late);
         self.blocks.held_back.release(released_ms);
         let oldest_ms = memory.range_ms.map_or(i64::MAX, |(oldest_ms, _)| oldest_ms);
@@ -209,10 +210,10 @@ impl Keeper {
     /// Cuts the first range that can be cut, or else what came late.
     async fn cut_one(
         &mut self,
-        ranges: Vec<Range>,
+        ranges: Vec<BlockRange>,
         memory: &Memory,
-        late: &[Range],
-    ) -> Result<Step, StepFault> {
+        late: &[BlockRange],
+    ) -> Result<Step, KeeperError> {
         let mut first_fault = None;
         for range in ranges {
             match self.cut(range).await {
@@ -236,7 +237,7 @@ impl Keeper {
     }
 
     /// Looks at what there is in blocks and in memory, and forgets what was known of ranges that have changed or gone.
-    async fn look_anew(&mut self) -> Result<Memory, StepFault> {
+    async fn look_anew(&mut self) -> Result<Memory, KeeperError> {
         self.list().await?;
         let memory = self.look().await?;
         self.empty.retain(|range| range.end_ms() > memory.from_ms && !memory.uncut.contains_key(range));
@@ -245,10 +246,10 @@ impl Keeper {
     }
 
     /// Looks at the directory, on the thread that may wait for it.
-    async fn list(&mut self) -> Result<(), StepFault> {
+    async fn list(&mut self) -> Result<(), KeeperError> {
         let (blocks, before) = (Arc::clone(&self.blocks), self.listed.clone());
         let listed = self.blocks.thread.run(move || blocks.dir.list(&before)).await?;
-        let listed = listed.map_err(StepFault::Directory)?;
+        let listed = listed.map_err(KeeperError::Directory)?;
         for (ulid, reason) in &listed.damaged {
             if !self.listed.damaged.contains_key(ulid) {
                 tracing::warn!(%ulid, reason, "a block can't be read: it is left alone");
@@ -259,9 +260,9 @@ impl Keeper {
     }
 
     /// Asks the shards what they have, and what they heard of the time.
-    async fn look(&mut self) -> Result<Memory, StepFault> {
+    async fn look(&mut self) -> Result<Memory, KeeperError> {
         let cores = stats(&self.reader.router).await?;
-        let heard = Heard::of(&cores);
+        let heard = HeardTime::of(&cores);
         let heard_since = heard.since(std::mem::replace(&mut self.heard, heard));
         let elapsed = std::mem::replace(&mut self.looked, now()).elapsed();
         let now_ms = self.clock.at_look(self.reader.clock.now_ms(), elapsed, heard_since);
@@ -269,7 +270,7 @@ impl Keeper {
         let range_ms = ranges_ms.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = |time: Duration| now_ms.saturating_sub(time.as_millis() as i64);
         let config = &self.reader.config;
-        // Of what retention let go of, a block may have been there and be deleted by now.
+        // Of what retention dropped, a block may have been there and be deleted by now.
         let gone_ms = self.reader.node.local_blocks.gone_ms().max(self.blocks.held_back.released_ms());
         let from_ms = gone_ms.max(before(config.blocks_retention));
         let horizon_ms = before(config.retention);
@@ -277,9 +278,9 @@ impl Keeper {
     }
 
     /// Ranges that were cut, or had nothing.
-    fn done(&self) -> BTreeSet<Range> {
+    fn done(&self) -> BTreeSet<BlockRange> {
         let cut = self.own_blocks().filter(|(_, block)| !block.is_late).map(|(range, _)| range);
-        let done: BTreeSet<Range> = cut.chain(self.empty.iter().copied()).collect();
+        let done: BTreeSet<BlockRange> = cut.chain(self.empty.iter().copied()).collect();
         if let Some(newest) = done.last() {
             self.blocks.counts.cut_end_ms.fetch_max(newest.end_ms(), Ordering::Relaxed);
         }
@@ -288,18 +289,18 @@ impl Keeper {
 
     /// The blocks that this node cut of ranges that were over, each with its range. Others' say nothing of what is in
     /// memory.
-    fn own_blocks(&self) -> impl Iterator<Item = (Range, &LocalBlock)> {
+    fn own_blocks(&self) -> impl Iterator<Item = (BlockRange, &LocalBlock)> {
         let own = |block: &LocalBlock| {
             let cut = block.cut.as_ref().filter(|cut| !cut.is_so_far)?;
-            Some(Range::of(cut.begin_ms))
+            Some(BlockRange::of(cut.begin_ms))
         };
         self.listed.blocks.values().filter_map(move |block| Some((own(block)?, block)))
     }
 
-    async fn delete_old(&mut self, memory: &Memory) -> Result<Step, StepFault> {
+    async fn delete_old(&mut self, memory: &Memory) -> Result<Step, KeeperError> {
         let config = &self.reader.config;
         let bytes_max = (config.blocks_retention_bytes > 0).then_some(config.blocks_retention_bytes as u64);
-        let kept = Kept {
+        let kept = RetentionBounds {
             from_ms: memory.now_ms.saturating_sub(config.blocks_retention.as_millis() as i64),
             bytes_max,
             memory_from_ms: self.blocks.held_back.released_ms(),
@@ -308,12 +309,12 @@ impl Keeper {
         let blocks = Arc::clone(&self.blocks);
         let delete = move || {
             for ulid in doomed(&there, &kept, |ulid| blocks.may_go(ulid)) {
-                blocks.dir.delete(ulid).map_err(|error| StepFault::Deletion(ulid, error))?;
+                blocks.dir.delete(ulid).map_err(|error| KeeperError::Deletion(ulid, error))?;
                 blocks.counts.deleted.fetch_add(1, Ordering::Relaxed);
                 blocks.changed.tell();
                 tracing::info!(%ulid, "a block was deleted: it was older than --blocks-retention, or the oldest of more than --blocks-retention-size");
             }
-            Ok::<_, StepFault>(Step::Nothing)
+            Ok::<_, KeeperError>(Step::Nothing)
         };
         self.blocks.thread.run(delete).await?
     }
@@ -326,8 +327,8 @@ struct Retry {
 }
 
 impl Retry {
-    /// Tells the first failure in a row, and how long to wait.
-    fn failed(&mut self, fault: &StepFault) -> Duration {
+    /// Logs the first failure in a row, and how long to wait.
+    fn failed(&mut self, fault: &KeeperError) -> Duration {
         let wait = RETRY_MAX.min(RETRY_MIN * 2_u32.saturating_pow(self.failures));
         match self.failures {
             0 => tracing::warn!(%fault, "blocks: a step failed, and is tried again until it succeeds"),
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_step_that_fails_is_tried_again_later_and_later_and_never_given_up() {
-        let (mut retry, fault) = (Retry::default(), StepFault::Cut(ReadFault::BudgetExceeded));
+        let (mut retry, fault) = (Retry::default(), KeeperError::Cut(ReadRejected::BudgetExceeded));
         let waits: Vec<_> = (0..100).map(|_| retry.failed(&fault).as_secs()).collect();
         assert_eq!(waits[..9], [2, 4, 8, 16, 32, 64, 128, 256, 300]);
         assert!(waits[9..].iter().all(|wait| *wait == 300));

@@ -1,5 +1,5 @@
-//! What the records of a log come to, in the same words and numbers for all that tell of it. What the records mean is not
-//! looked at.
+//! What the records of a log come to, in the same words and numbers for all that report it. What the records mean is
+//! not looked at.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use silverback_storage::wal::record::{HistogramEntry, HistogramsRecord, Record, 
 
 /// What there is of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct WalCounts {
     /// Series that were made.
     pub(super) series: u64,
     /// Samples, native histograms among them: those that were stored, and those in chunks, as the chunks' headers count
@@ -24,7 +24,7 @@ pub(super) struct Counts {
     removed: u64,
 }
 
-impl Counts {
+impl WalCounts {
     /// How each number is called.
     pub(super) const WORDS: [&str; 6] =
         ["series", "samples", "histograms", "start timestamps", "exemplars", "removed"];
@@ -64,7 +64,7 @@ impl Counts {
         for entry in record {
             let histograms = match entry? {
                 HistogramEntry::Stored { message, .. } => {
-                    // What can't be read is its reader's to tell.
+                    // What can't be read is its reader's to report.
                     let times = Histogram::default().read_message(message);
                     self.starts += u64::from(times.is_ok_and(|times| times.start_timestamp_ms != 0));
                     1
@@ -82,7 +82,7 @@ impl Counts {
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for WalCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (number, word)) in self.numbers().into_iter().zip(Self::WORDS).enumerate() {
             let comma = if place > 0 { ", " } else { "" };
@@ -99,12 +99,12 @@ mod tests {
     use silverback_model::histogram::wire::{HistogramTimes, Untimed};
     use silverback_model::{Exemplar, LabelBlock, Sample, SeriesId, SeriesRef};
     use silverback_storage::wal::Journal;
-    use silverback_storage::wal::record::{Group, Snapshot, records};
+    use silverback_storage::wal::record::{CheckpointFrame, Group, records};
 
     const REF: SeriesRef = SeriesRef(0);
 
     fn counted(payload: &[u8]) -> String {
-        let mut counts = Counts::default();
+        let mut counts = WalCounts::default();
         records(payload).for_each(|record| counts.add(&record.unwrap()).unwrap());
         counts.to_string()
     }
@@ -135,7 +135,7 @@ mod tests {
         let told = "2 series, 7 samples, 2 histograms, 2 start timestamps, 1 exemplars, 1 removed";
         assert_eq!(counted(&group.parts().concat()), told);
 
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = CheckpointFrame::default();
         snapshot.created(REF, SeriesId(1), std::iter::empty());
         snapshot.chunks(REF, std::iter::once((1, 2, &*chunk())), &chunk());
         snapshot.end(1, 2);

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use roaring::RoaringBitmap;
 
-use super::counts::Counts;
+use super::counts::WalCounts;
 use silverback_model::gorilla::XorIter;
 use silverback_model::histogram::{Histogram, SealedHistogram};
 use silverback_model::{SeriesId, SeriesRef};
@@ -22,19 +22,19 @@ pub(super) struct CrossCheck {
     unknown: RoaringBitmap,
     /// Chunks of floats, of each series that has any the open one, too.
     chunks: u64,
-    counts: Counts,
+    counts: WalCounts,
 }
 
 impl CrossCheck {
     /// What it met.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> WalCounts {
         self.counts
     }
 
     fn series(&mut self, record: &SeriesRecord<'_>) -> Result<(), RestoreError> {
         for series in record.iter() {
             let series = series.map_err(contradicts)?;
-            // A checkpoint and the groups behind it may both make it.
+            // A checkpoint and the groups after it may both make it.
             if self.series.insert(series.series, series.id).is_some_and(|former| former != series.id) {
                 return Err(RestoreError(format!("ref {} names two series", series.series.0)));
             }
@@ -60,7 +60,7 @@ impl CrossCheck {
         Ok(())
     }
 
-    /// Looks at all of them, and tells the first fault.
+    /// Looks at all of them, and returns the first fault.
     fn chunks(&mut self, record: &ChunksRecord<'_>) -> Result<(), RestoreError> {
         let mut checked = Ok(());
         for entry in record.iter() {
@@ -90,7 +90,7 @@ impl CrossCheck {
         checked
     }
 
-    /// Looks at all of them, and tells the first fault.
+    /// Looks at all of them, and returns the first fault.
     fn histograms(&mut self, record: &HistogramsRecord<'_>) -> Result<(), RestoreError> {
         let mut checked = Ok(());
         for entry in record.iter() {
@@ -120,7 +120,7 @@ impl CrossCheck {
         checked
     }
 
-    /// Reads a chunk's samples, which come behind those of the chunks before.
+    /// Reads a chunk's samples, which come after those of the chunks before.
     fn chunk(
         &mut self,
         series: SeriesRef,
@@ -179,7 +179,7 @@ fn read_histogram_chunks(chunks: &LoggedHistogramChunks<'_>) -> Result<(), Resto
 
 impl Restore for CrossCheck {
     fn record(&mut self, record: Record<'_>) -> Result<(), RestoreError> {
-        // What of it can't be read is told below.
+        // What of it can't be read is reported below.
         let _counted = self.counts.add(&record);
         match record {
             Record::Series(record) => self.series(&record),
@@ -224,7 +224,7 @@ mod tests {
     use silverback_model::Sample;
     use silverback_model::gorilla::OpenXor;
     use silverback_storage::wal::journal::Journal;
-    use silverback_storage::wal::record::{Group, Snapshot, records};
+    use silverback_storage::wal::record::{CheckpointFrame, Group, records};
 
     const A: SeriesId = SeriesId(1);
     const B: SeriesId = SeriesId(2);
@@ -267,9 +267,9 @@ mod tests {
         open.to_bytes(words.into_iter())
     }
 
-    /// A checkpoint of one series with a sealed chunk, of which these times are told, and an open one.
+    /// A checkpoint of one series with a sealed chunk, of which these times are given, and an open one.
     fn checkpoint(told_ms: (i64, i64), sealed: &[u8], open: &[u8], counts: (u64, u64)) -> Vec<u8> {
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = CheckpointFrame::default();
         snapshot.created(REF, A, std::iter::empty());
         snapshot.chunks(REF, std::iter::once((told_ms.0, told_ms.1, sealed)), open);
         snapshot.end(counts.0, counts.1);

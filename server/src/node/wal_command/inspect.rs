@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use futures::executor::block_on;
 
-use super::counts::Counts;
+use super::counts::WalCounts;
 use super::{OfflineLogs, WalCommandError};
-use crate::node::table::{Table, size};
+use crate::node::table::{TextTable, size};
 use silverback_host::disk::blocking::{BlockingDisk, BlockingFile};
 use silverback_host::disk::{Disk, File};
 use silverback_storage::wal::Lsn;
 use silverback_storage::wal::frame::{FrameHeader, FrameKey};
-use silverback_storage::wal::reader::{Found, FrameReader};
+use silverback_storage::wal::reader::{FoundFrame, FrameReader};
 use silverback_storage::wal::record::{Claim, ClaimKind, ClaimsRecord, Record, RecordError, records};
 use silverback_storage::wal::replay::{LogFiles, LogPlace};
 use silverback_storage::wal::segment::{
@@ -22,7 +22,7 @@ use silverback_storage::wal::segment::{
     spare_name,
 };
 
-/// How much is told.
+/// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// A line for each file.
@@ -33,7 +33,7 @@ pub enum Detail {
 
 /// What a file is.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum WalFileKind {
     Checkpoint(Lsn),
     Segment(u64),
 }
@@ -43,7 +43,7 @@ enum Kind {
 struct Contents {
     /// Its first and its last whole frame.
     frames: Option<(Lsn, Lsn)>,
-    counts: Counts,
+    counts: WalCounts,
     /// Of its frames, without the zeros after them.
     bytes: u64,
     /// What can't be read, in words.
@@ -83,10 +83,10 @@ fn inspect_log(
     out: &mut impl Write,
 ) -> Result<(), WalCommandError> {
     let mut table =
-        Table::new(&[&["file", "size", "groups"][..], &Counts::WORDS, &["bytes/sample"]].concat());
+        TextTable::new(&[&["file", "size", "groups"][..], &WalCounts::WORDS, &["bytes/sample"]].concat());
     let (mut faults, mut listings) = (Vec::new(), Vec::new());
-    let segments = files.segments.iter().copied().map(Kind::Segment);
-    for kind in files.checkpoint.map(Kind::Checkpoint).into_iter().chain(segments) {
+    let segments = files.segments.iter().copied().map(WalFileKind::Segment);
+    for kind in files.checkpoint.map(WalFileKind::Checkpoint).into_iter().chain(segments) {
         let (bytes, contents) = block_on(read(place, kind))?;
         table.row(kind.row(bytes, &contents));
         faults.extend(contents.faults.iter().map(|fault| format!("{}{fault}", kind.name())));
@@ -97,7 +97,7 @@ fn inspect_log(
         table.row(
             [spare, size(bytes)]
                 .into_iter()
-                .chain(std::iter::repeat_n("-".to_owned(), 2 + Counts::WORDS.len())),
+                .chain(std::iter::repeat_n("-".to_owned(), 2 + WalCounts::WORDS.len())),
         );
     }
     table.write(out, "  ")?;
@@ -117,11 +117,11 @@ fn inspect_log(
 }
 
 fn list_records(
-    listings: Vec<(Kind, Vec<[String; 4]>)>,
+    listings: Vec<(WalFileKind, Vec<[String; 4]>)>,
     out: &mut impl Write,
 ) -> Result<(), WalCommandError> {
     for (kind, records) in listings {
-        let mut table = Table::new(&["record", "of", kind.frames_are(), "at byte"]);
+        let mut table = TextTable::new(&["record", "of", kind.frames_are(), "at byte"]);
         records.into_iter().for_each(|record| table.row(record));
         writeln!(out, "\n  {}", kind.name())?;
         table.write(out, "    ")?;
@@ -139,7 +139,7 @@ fn show_age(seconds: u64) -> String {
     }
 }
 
-impl Kind {
+impl WalFileKind {
     fn name(self) -> String {
         match self {
             Self::Checkpoint(first) => checkpoint_name(first),
@@ -198,7 +198,7 @@ async fn open(place: &LogPlace<BlockingDisk>, name: &str) -> Result<(BlockingFil
 }
 
 /// A file's size and what is in it.
-async fn read(place: &LogPlace<BlockingDisk>, kind: Kind) -> Result<(u64, Contents), WalCommandError> {
+async fn read(place: &LogPlace<BlockingDisk>, kind: WalFileKind) -> Result<(u64, Contents), WalCommandError> {
     let (file, bytes) = open(place, &kind.name()).await?;
     let (mut header, mut contents) = (Vec::new(), Contents::default());
     file.read_at(0, FILE_HEADER_BYTES, &mut header).await?;
@@ -219,12 +219,12 @@ async fn read(place: &LogPlace<BlockingDisk>, kind: Kind) -> Result<(u64, Conten
     loop {
         let at = reader.at();
         match reader.next().await? {
-            Found::Frame(header, payload) => contents.frame(at, header, payload),
-            Found::Broken(group) => {
+            FoundFrame::Frame(header, payload) => contents.frame(at, header, payload),
+            FoundFrame::Broken(group) => {
                 let fault = format!(" at byte {at}: {} {} isn't whole", kind.frames_are(), group.0);
                 contents.faults.push(fault);
             }
-            Found::Nothing => {}
+            FoundFrame::Nothing => {}
         }
         if reader.at() == at && !reader.skip_block() {
             return Ok((bytes, contents));
@@ -249,7 +249,7 @@ impl Contents {
         }
     }
 
-    /// Counts a record in. Tells what it is, and of how much.
+    /// Counts a record in. Says what it is, and of how much.
     fn record(&mut self, record: &Record<'_>) -> Result<(&'static str, String), RecordError> {
         self.counts.add(record)?;
         Ok(match record {

@@ -15,7 +15,7 @@ use crate::node::identity::{self, Identity, IdentityError};
 use silverback_host::disk::DiskError;
 use silverback_host::disk::blocking::BlockingDisk;
 use silverback_host::disk::lock::{DirectoryLock, LockError};
-use silverback_storage::wal::layout::{self, Generation, LogsGone};
+use silverback_storage::wal::layout::{self, Generation, LogsMissingError};
 use silverback_storage::wal::replay::{LogPlace, ReplayError};
 
 pub use inspect::{Detail, inspect};
@@ -28,14 +28,14 @@ const BLOCK_BYTES: usize = 512;
 #[derive(Debug, thiserror::Error)]
 pub enum WalCommandError {
     /// Nobody ever ran a node there.
-    #[error("{} is no data directory: no node has ever run on it", .0.display())]
+    #[error("{} isn't a data directory: no node has ever run on it", .0.display())]
     NoDataDir(PathBuf),
     /// There is no log.
     #[error("{} has no write-ahead log", .0.display())]
     NoLog(PathBuf),
     /// There was one.
     #[error(transparent)]
-    LogsGone(#[from] LogsGone),
+    LogsGone(#[from] LogsMissingError),
     /// A node runs on it.
     #[error("{0}: the logs can be looked at once it has stopped")]
     Lock(#[from] LockError),
@@ -48,7 +48,7 @@ pub enum WalCommandError {
     /// A file is another version's or another node's.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// Nobody takes what is told.
+    /// Nobody takes the output.
     #[error("writing the answer: {0}")]
     Output(#[from] io::Error),
 }
@@ -71,7 +71,7 @@ impl OfflineLogs {
         let Some(identity) = identity else { return Err(WalCommandError::NoDataDir(root.into())) };
         let lock = DirectoryLock::take(root)?;
         let generation = block_on(layout::newest(&disk))?;
-        if let Some(gone) = LogsGone::judge(identity.logs, generation) {
+        if let Some(gone) = LogsMissingError::judge(identity.logs, generation) {
             return Err(gone.into());
         }
         let Some(generation) = generation else { return Err(WalCommandError::NoLog(root.into())) };

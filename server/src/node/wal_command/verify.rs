@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::counts::Counts;
+use super::counts::WalCounts;
 use super::cross_check::CrossCheck;
 use super::{OfflineLogs, WalCommandError};
 use crate::node::table::size;
@@ -24,13 +24,14 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// What logs or blocks turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Soundness {
-    /// A node would start on the logs without losing anything; all that can be read of the blocks is what was written.
+    /// A node would start on the logs without losing anything; all that can be read from the blocks is what was
+    /// written.
     Whole,
     /// Something that was acknowledged is lost; something of the blocks can't be read, or is wrong.
     Damaged,
 }
 
-/// Checks the newest logs of the data directory at `root`, and tells what it finds.
+/// Checks the newest logs of the data directory at `root`, and reports what it finds.
 pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommandError> {
     let logs = match OfflineLogs::open(root) {
         Ok(logs) => logs,
@@ -43,7 +44,7 @@ pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommand
     let (mut damages, mut torn) = (0, 0);
     for damaged in &logs.identity_damage {
         // Nothing is lost: the directory's other file says the same.
-        writeln!(out, "mended when a node starts: {damaged}")?;
+        writeln!(out, "repaired when a node starts: {damaged}")?;
     }
     for shard in 0..logs.generation.shards {
         let place = logs.place(shard);
@@ -71,8 +72,8 @@ fn sum_up(out: &mut impl Write, damages: usize, torn: usize) -> Result<Soundness
     Ok(if damages == 0 { Soundness::Whole } else { Soundness::Damaged })
 }
 
-/// Tells of one log, and how many damages it has.
-fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts) -> io::Result<usize> {
+/// Reports one log; returns how many damages it has.
+fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: WalCounts) -> io::Result<usize> {
     write!(out, "shard {shard}: ")?;
     match replayed.checkpoint_bytes {
         0 => write!(out, "no checkpoint, ")?,
@@ -90,7 +91,7 @@ fn tell(out: &mut impl Write, shard: usize, replayed: &Replayed, counts: Counts)
         writeln!(
             out,
             "  damage: what the last clean stop left (closed) can't be read ({error}): if acknowledged groups are missing \
-             at the end, that can't be told"
+             at the end, that can't be known"
         )?;
     }
     Ok(replayed.damage.len() + usize::from(replayed.unread_closing.is_some()))

@@ -48,7 +48,7 @@ impl Rebalanced for &Plain<'_> {
             node: NodeId(0),
             busy_us_per_s: owners.iter().filter(|owner| owner.0 == shard).count() as u64 * 100_000,
             room_bytes: 1 << 30,
-            intake: self.steering.intake(ShardId(shard)),
+            drain_state: self.steering.drain_state(ShardId(shard)),
         };
         Some(NodeLoad { shards: (0..2).map(shard).collect(), cells })
     }

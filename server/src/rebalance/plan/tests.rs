@@ -10,7 +10,7 @@ use crate::rebalance::ShardLoad;
 const CORE: u64 = 1_000_000;
 
 fn shard(node: usize, busy_us_per_s: u64) -> ShardLoad {
-    ShardLoad { node: NodeId(node), busy_us_per_s, room_bytes: 1 << 30, intake: DrainState::Open }
+    ShardLoad { node: NodeId(node), busy_us_per_s, room_bytes: 1 << 30, drain_state: DrainState::Open }
 }
 
 fn cell(owner: u16, busy_us_per_s: u64) -> CellLoad {
@@ -115,11 +115,11 @@ fn a_shard_on_the_same_node_comes_first_where_it_helps() {
 #[test]
 fn a_drained_shard_gives_its_cells_away_and_gets_none() {
     let mut node = node(3, &[(0, 100), (0, 0), (0, 500_000), (1, 900_000), (1, 100_000)]);
-    node.shards[0].intake = DrainState::Drained;
+    node.shards[0].drain_state = DrainState::Drained;
     node.cells[2].mobility = Movable::Pinned;
     node.cells[0].mobility = Movable::Resting;
     check(&node, &[(0, 2), (1, 2), (4, 2)]);
-    node.shards.iter_mut().for_each(|shard| shard.intake = DrainState::Drained);
+    node.shards.iter_mut().for_each(|shard| shard.drain_state = DrainState::Drained);
     check(&node, &[]);
 }
 
@@ -212,7 +212,7 @@ proptest! {
         let mut node = node;
         node.shards.push(shard(0, 0));
         node.shards.iter_mut().for_each(|shard| shard.room_bytes = 1 << 40);
-        node.shards[0].intake = DrainState::Drained;
+        node.shards[0].drain_state = DrainState::Drained;
         for _ in 0..100 {
             let moves = moves(&node);
             node = after(node, &moves);

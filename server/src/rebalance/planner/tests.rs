@@ -11,7 +11,7 @@ const CORE: f64 = 1_000_000.0;
 struct Simulated {
     owners: Vec<ShardId>,
     loads: Vec<f64>,
-    /// What the planner sees, as the shards tell it: decayed over seconds.
+    /// What the planner sees, as the shards report it: decayed over seconds.
     seen: Vec<f64>,
     shards: usize,
     random: u64,
@@ -53,7 +53,7 @@ impl Simulated {
             node: NodeId(0),
             busy_us_per_s,
             room_bytes: 1 << 30,
-            intake: DrainState::Open,
+            drain_state: DrainState::Open,
         };
         NodeLoad { shards: busy.into_iter().map(shard).collect(), cells }
     }
@@ -157,6 +157,6 @@ fn a_cell_that_somebody_else_moved_rests_too() {
 #[test]
 fn a_drained_shard_waits_for_no_round() {
     let mut node = Simulated::zipf(0.5, 1).look();
-    node.shards[1].intake = DrainState::Drained;
+    node.shards[1].drain_state = DrainState::Drained;
     assert_eq!(Planner::new(Hysteresis::default()).round(Duration::ZERO, node).len(), MOVES_MAX);
 }

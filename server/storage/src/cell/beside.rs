@@ -8,7 +8,7 @@ use silverback_model::{Sample, SeriesRef};
 /// Bits of one word.
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// A bit for each ref: so that an append learns what its series' line doesn't tell without touching more of the series.
+/// A bit for each ref: so that an append learns what its series' line doesn't say without touching more of the series.
 #[derive(Debug, Default)]
 pub(super) struct RefSet(Vec<u64>);
 
@@ -75,7 +75,7 @@ impl SeriesStore {
         }
     }
 
-    /// Whether a float that is no staleness marker lies at a time, in ms.
+    /// Whether a float that isn't a staleness marker lies at a time, in ms.
     fn has_float_at(&mut self, at: SeriesRef, timestamp_ms: i64) -> bool {
         self.has_samples(at)
             && timestamp_ms <= self.newest(at).timestamp_ms

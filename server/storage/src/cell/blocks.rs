@@ -14,14 +14,14 @@ pub const NONE: u32 = u32::MAX;
 /// Seven words and the index of the next block.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
-pub struct Block {
+pub struct ChunkBlock {
     words: [u64; WORDS],
     next: u32,
 }
-const _: () = assert!(size_of::<Block>() == 64);
+const _: () = assert!(size_of::<ChunkBlock>() == 64);
 
 /// The blocks of all open chunks of a shard.
-pub type Blocks = Pages<Block>;
+pub type ChunkBlocks = Pages<ChunkBlock>;
 
 /// A chunk's chain: its first and its last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,43 +37,47 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// A sink that appends words behind the `words` that the chain holds already.
+    /// A sink that appends words after the `words` that the chain holds already.
     #[inline]
-    pub(crate) fn sink<'a>(&'a mut self, blocks: &'a mut Blocks, words: usize) -> ChainSink<'a> {
+    pub(crate) fn sink<'a>(&'a mut self, blocks: &'a mut ChunkBlocks, words: usize) -> ChainSink<'a> {
         ChainSink { chain: self, blocks, words }
     }
 
     /// The block that the next word goes to, for a prefetch; none while the chain is empty.
     #[inline]
-    pub(crate) fn tail<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+    pub(crate) fn tail<'a>(&self, blocks: &'a ChunkBlocks) -> Option<&'a ChunkBlock> {
         (self.last != NONE).then(|| blocks.get(self.last))
     }
 
     /// The block of the first words, for a prefetch; none while the chain is empty.
     #[inline]
-    pub(crate) fn head<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+    pub(crate) fn head<'a>(&self, blocks: &'a ChunkBlocks) -> Option<&'a ChunkBlock> {
         (self.first != NONE).then(|| blocks.get(self.first))
     }
 
     /// The block after the first one, likewise. The first one should be near.
     #[inline]
-    pub(crate) fn second<'a>(&self, blocks: &'a Blocks) -> Option<&'a Block> {
+    pub(crate) fn second<'a>(&self, blocks: &'a ChunkBlocks) -> Option<&'a ChunkBlock> {
         let next = self.head(blocks)?.next;
         (next != NONE).then(|| blocks.get(next))
     }
 
     /// The first `words` words in order.
-    pub(crate) fn words<'a>(&self, blocks: &'a Blocks, words: usize) -> impl Iterator<Item = u64> + use<'a> {
+    pub(crate) fn words<'a>(
+        &self,
+        blocks: &'a ChunkBlocks,
+        words: usize,
+    ) -> impl Iterator<Item = u64> + use<'a> {
         words_between(self.first, blocks, 0, words)
     }
 
     /// The block that word number `word` is in, of those that are there.
-    pub(crate) fn block_of(&self, blocks: &Blocks, word: usize) -> u32 {
+    pub(crate) fn block_of(&self, blocks: &ChunkBlocks, word: usize) -> u32 {
         follow(self.first, blocks, word / WORDS)
     }
 
     /// Gives the blocks back to the pool.
-    pub(crate) fn release(self, blocks: &mut Blocks) {
+    pub(crate) fn release(self, blocks: &mut ChunkBlocks) {
         let mut at = self.first;
         while at != NONE {
             at = blocks.remove(at).next;
@@ -84,7 +88,7 @@ impl Chain {
 /// The words from number `from` to number `to` of a chain, in order; `block` has the first of them.
 pub(super) fn words_between(
     block: u32,
-    blocks: &Blocks,
+    blocks: &ChunkBlocks,
     from: usize,
     to: usize,
 ) -> impl Iterator<Item = u64> + use<'_> {
@@ -98,11 +102,11 @@ pub(super) fn words_between(
 }
 
 /// The block that has word number `to` of a chain, where `block` has number `from`, which is not after it.
-pub(super) fn block_on(block: u32, blocks: &Blocks, from: usize, to: usize) -> u32 {
+pub(super) fn block_on(block: u32, blocks: &ChunkBlocks, from: usize, to: usize) -> u32 {
     follow(block, blocks, to / WORDS - from / WORDS)
 }
 
-fn follow(block: u32, blocks: &Blocks, links: usize) -> u32 {
+fn follow(block: u32, blocks: &ChunkBlocks, links: usize) -> u32 {
     (0..links).fold(block, |at, _| blocks.get(at).next)
 }
 
@@ -110,7 +114,7 @@ fn follow(block: u32, blocks: &Blocks, links: usize) -> u32 {
 #[derive(Debug)]
 pub(crate) struct ChainSink<'a> {
     chain: &'a mut Chain,
-    blocks: &'a mut Blocks,
+    blocks: &'a mut ChunkBlocks,
     words: usize,
 }
 
@@ -129,7 +133,7 @@ impl WordSink for ChainSink<'_> {
 impl ChainSink<'_> {
     #[inline(never)]
     fn add_block(&mut self) {
-        let block = Block { words: [0; WORDS], next: NONE };
+        let block = ChunkBlock { words: [0; WORDS], next: NONE };
         // 2^32 blocks are 256 GiB of open chunks on one core; series refs end before.
         let index = self.blocks.insert(block).expect("open chunks fit the block pool");
         match self.chain.last {
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn words_come_back_in_order_over_many_blocks() {
-        let mut blocks = Blocks::default();
+        let mut blocks = ChunkBlocks::default();
         let mut chain = Chain::default();
         for count in 0..30 {
             chain.sink(&mut blocks, count).push_word(count as u64 * 3);
@@ -162,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_released_chain_feeds_the_next_one() {
-        let mut blocks = Blocks::default();
+        let mut blocks = ChunkBlocks::default();
         let mut chain = Chain::default();
         (0..21).for_each(|count| chain.sink(&mut blocks, count).push_word(1));
         assert_eq!(blocks.len(), 3);

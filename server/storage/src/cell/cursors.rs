@@ -10,7 +10,7 @@ use crate::cell::heap::heap_bytes;
 
 /// What the reader of a series' chunk had come to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct ChunkPosition {
     pub(super) cursor: XorCursor,
     /// The block with the word that it reads next, while the chunk is open; [`NONE`](crate::cell::blocks::NONE) where that
     /// wasn't there yet.
@@ -23,7 +23,7 @@ struct Resumed {
     series: SeriesRef,
     /// The chunk's first sample, in ms: no other chunk of the series has it.
     chunk_from_ms: i64,
-    found: Found,
+    found: ChunkPosition,
     /// The pass in which it was of use last.
     pass: u8,
 }
@@ -38,7 +38,7 @@ const _: () = assert!(RESUMED_PAGES * size_of::<Page>() <= RESUMED_BYTES_MAX);
 /// The cursors of some series. Of those whose refs end alike one has the place, as long as it is of use: so that of
 /// more series than there are places as many as there are places are found here, and not none.
 #[derive(Debug, Default)]
-pub(super) struct Cursors {
+pub(super) struct ChunkCursors {
     /// Made as they are needed.
     pages: Vec<Option<Box<Page>>>,
     held: usize,
@@ -48,14 +48,14 @@ pub(super) struct Cursors {
     pass: u8,
 }
 
-impl Cursors {
+impl ChunkCursors {
     /// A reader's state in a series' chunk that begins at a time, where it is at a time, in ms, or before it.
     pub(super) fn before(
         &mut self,
         series: SeriesRef,
         chunk_from_ms: i64,
         timestamp_ms: i64,
-    ) -> Option<Found> {
+    ) -> Option<ChunkPosition> {
         let (page, line) = place(series);
         let resumed = self.pages.get_mut(page)?.as_mut()?.0[line].as_mut()?;
         let is_its = resumed.series == series && resumed.chunk_from_ms == chunk_from_ms;
@@ -67,7 +67,7 @@ impl Cursors {
     }
 
     /// Keeps what a reader has come to, unless the place is another series' that needed it in this pass or the last.
-    pub(super) fn keep(&mut self, series: SeriesRef, chunk_from_ms: i64, found: Found) {
+    pub(super) fn keep(&mut self, series: SeriesRef, chunk_from_ms: i64, found: ChunkPosition) {
         let (page, line) = place(series);
         if self.pages.is_empty() {
             self.pages.resize_with(RESUMED_PAGES, || None);
@@ -124,7 +124,7 @@ mod tests {
     use crate::cell::series::SeriesStore;
 
     /// What a reader has come to that has read two samples of a chunk, of which the second is at 15 s.
-    fn cursor() -> Found {
+    fn cursor() -> ChunkPosition {
         let mut store = SeriesStore::default();
         let labels = Vec::new().into();
         let at = store.create(silverback_model::SeriesId(7), labels, Sample::new(0, 1.0)).unwrap();
@@ -133,12 +133,12 @@ mod tests {
         let chunk = store.open_chunk(at);
         let mut reader = XorIter::new(chunk.bytes());
         assert_eq!(reader.by_ref().take(2).filter(Result::is_ok).count(), 2);
-        Found { cursor: reader.cursor(XorPiece::whole(chunk.bytes())), block: NONE }
+        ChunkPosition { cursor: reader.cursor(XorPiece::whole(chunk.bytes())), block: NONE }
     }
 
     #[test]
     fn a_cursor_serves_its_own_chunk_from_its_time_on() {
-        let mut cursors = Cursors::default();
+        let mut cursors = ChunkCursors::default();
         cursors.keep(SeriesRef(3), 0, cursor());
         for (series, chunk_from_ms, timestamp_ms, expect) in [
             (3, 0, 15_000, true),
@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn of_two_series_with_one_place_the_one_that_needs_it_has_it() {
-        let (mut cursors, cursor) = (Cursors::default(), cursor());
+        let (mut cursors, cursor) = (ChunkCursors::default(), cursor());
         let (one, other) = (SeriesRef(3), SeriesRef(3 + (RESUMED_PAGES * RESUMED_PAGE_SERIES) as u32));
-        let has = |cursors: &mut Cursors, series| cursors.before(series, 0, 15_000).is_some();
+        let has = |cursors: &mut ChunkCursors, series| cursors.before(series, 0, 15_000).is_some();
         for _ in 0..10 {
             [one, other].into_iter().for_each(|series| cursors.keep(series, 0, cursor));
             assert!(has(&mut cursors, one) && !has(&mut cursors, other));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn its_memory_is_bounded_and_comes_back() {
-        let mut cursors = Cursors::default();
+        let mut cursors = ChunkCursors::default();
         let cursor = cursor();
         for series in (0..u32::MAX).step_by(100).take(1_000_000) {
             cursors.keep(SeriesRef(series), 0, cursor);

@@ -2,7 +2,7 @@
 //! leaves its chunks as they are but for late samples, which are folded in first.
 
 use crate::cell::blocks::{NONE, block_on, words_between};
-use crate::cell::cursors::{Cursors, Found};
+use crate::cell::cursors::{ChunkCursors, ChunkPosition};
 use crate::cell::series::{Series, SeriesStore};
 use silverback_model::gorilla::{ChunkError, XorCursor, XorIter, XorPiece};
 use silverback_model::limits::CHUNK_SAMPLES;
@@ -87,9 +87,9 @@ impl SeriesStore {
     }
 
     /// Reads the open chunk from where the series was found last, if that is near the time.
-    fn scan_on(&self, at: SeriesRef, timestamp_ms: i64, cursors: &mut Cursors) -> Option<Scanned> {
+    fn scan_on(&self, at: SeriesRef, timestamp_ms: i64, cursors: &mut ChunkCursors) -> Option<Scanned> {
         let (from_ms, _) = self.open_between(at, timestamp_ms, timestamp_ms)?;
-        let Found { cursor, block } = cursors.before(at, from_ms, timestamp_ms)?;
+        let ChunkPosition { cursor, block } = cursors.before(at, from_ms, timestamp_ms)?;
         if cursor.last().timestamp_ms == timestamp_ms {
             return Some(Scanned { found: Some(cursor.last()), next_ms: None, read: 0 });
         }
@@ -111,7 +111,7 @@ impl SeriesStore {
                 let next = cursor.bits_read() / WORD_BITS;
                 let is_there = next < chunk.words();
                 let block = if is_there { block_on(block, &self.blocks, word, next) } else { NONE };
-                cursors.keep(at, from_ms, Found { cursor, block });
+                cursors.keep(at, from_ms, ChunkPosition { cursor, block });
                 return Some(Scanned { found: Some(sample), next_ms: None, read });
             }
         }
@@ -119,14 +119,14 @@ impl SeriesStore {
     }
 
     /// Reads the chunk that a time lies in, in ms, up to there.
-    fn scan_chunk_around(&mut self, at: SeriesRef, timestamp_ms: i64, cursors: &mut Cursors) -> Scanned {
+    fn scan_chunk_around(&mut self, at: SeriesRef, timestamp_ms: i64, cursors: &mut ChunkCursors) -> Scanned {
         let mut open = std::mem::take(&mut self.scratch);
         let mut scanned = Scanned::default();
         if let Some(chunk) = self.chunk_around(at, timestamp_ms, &mut open) {
             let resumed = cursors.before(at, chunk.from_ms, timestamp_ms).map(|found| found.cursor);
             let (found, cursor) = scan_chunk(chunk.bytes, resumed, timestamp_ms);
             if let Some(cursor) = cursor {
-                cursors.keep(at, chunk.from_ms, Found { cursor, block: NONE });
+                cursors.keep(at, chunk.from_ms, ChunkPosition { cursor, block: NONE });
             }
             scanned = found;
         }

@@ -8,7 +8,7 @@ use silverback_model::limits::{HISTOGRAM_CHUNK_BYTES, HISTOGRAM_LOOKUP_SERIES, H
 
 use crate::cell::heap::{heap_bytes, vec_bytes};
 
-/// Histograms of one series at the most: those of the fullest chunk.
+/// Histograms of one series at most: those of the fullest chunk.
 const LOOKUP_MAX: usize = 2 * HISTOGRAM_CHUNK_BYTES * 8 / 4;
 
 /// One chunk's histograms, oldest first.

@@ -16,7 +16,7 @@ use silverback_model::{SeriesId, SeriesRef};
 
 /// A series' histograms.
 #[derive(Debug)]
-pub(super) struct Histograms {
+pub(super) struct SeriesHistograms {
     pub(super) open: OpenHistogram,
     /// Oldest first.
     pub(super) sealed: Vec<SealedHistogram>,
@@ -48,7 +48,7 @@ pub(crate) struct HistogramsWithout {
     pub(crate) rest: HistogramChunks,
 }
 
-impl Histograms {
+impl SeriesHistograms {
     fn newest_ms(&self) -> i64 {
         self.open.last_timestamp_ms()
     }
@@ -145,10 +145,10 @@ impl SeriesStore {
 
     fn begin_histograms(&mut self, at: SeriesRef, timestamp_ms: i64, histogram: &Histogram) {
         let open = OpenHistogram::start(timestamp_ms, histogram, None);
-        self.set_histograms(at, Some(Histograms { open, sealed: Vec::new() }));
+        self.set_histograms(at, Some(SeriesHistograms { open, sealed: Vec::new() }));
     }
 
-    /// Takes a valid histogram in, or tells why not. One that is older than the newest may be so by `late_window_ms`.
+    /// Takes a valid histogram in, or returns why not. One that is older than the newest may be so by `late_window_ms`.
     /// Allocates where a chunk grows, widens or is cut, and for late ones.
     pub(crate) fn append_histogram(
         &mut self,
@@ -278,19 +278,19 @@ impl SeriesStore {
     ) -> Result<(), HistogramChunkError> {
         let HistogramChunks { sealed, open } = chunks;
         let open = open.map(|open| OpenHistogram::resume(open.kind, &open.bytes, open.plan)).transpose()?;
-        self.set_histograms(at, open.map(|open| Histograms { open, sealed }));
+        self.set_histograms(at, open.map(|open| SeriesHistograms { open, sealed }));
         Ok(())
     }
 
     /// Puts these in the place of what a series has.
-    pub(super) fn set_histograms(&mut self, at: SeriesRef, histograms: Option<Histograms>) {
+    pub(super) fn set_histograms(&mut self, at: SeriesRef, histograms: Option<SeriesHistograms>) {
         self.histogram_lookup.forget(at);
         match histograms {
             Some(_) => self.with_histograms.insert(at),
             None => self.with_histograms.remove(at),
         }
         self.histogram_series += usize::from(histograms.is_some());
-        self.histogram_bytes += histograms.as_ref().map_or(0, Histograms::bytes);
+        self.histogram_bytes += histograms.as_ref().map_or(0, SeriesHistograms::bytes);
         let former =
             std::mem::replace(&mut self.histories.get_mut(at.0).histograms, histograms.map(Box::new));
         self.histogram_series -= usize::from(former.is_some());
@@ -300,7 +300,7 @@ impl SeriesStore {
         }
     }
 
-    /// What is left of a series' histograms without a range of ms; `None` where none lies in it.
+    /// What is left of a series' histograms without a range of ms; `None` where none is in it.
     pub(crate) fn without_histograms(
         &self,
         at: SeriesRef,
@@ -383,7 +383,7 @@ impl HistogramChunk<'_> {
     }
 }
 
-/// Adds what of a chunk lies outside of the range, and tells how many histograms don't.
+/// Adds what of a chunk lies outside of the range, and returns how many histograms don't.
 fn keep_outside(
     chunk: &SealedHistogram,
     range_ms: &RangeInclusive<i64>,

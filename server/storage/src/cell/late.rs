@@ -41,7 +41,7 @@ impl LateChunk {
         self.chunk.last()
     }
 
-    /// Whether nothing that the series has, these among it, is in the way of a sample behind these.
+    /// Whether nothing that the series has, these among it, is in the way of a sample after these.
     fn is_free_for(&self, timestamp_ms: i64) -> bool {
         timestamp_ms > self.last().timestamp_ms
             && timestamp_ms < self.free_until_ms
@@ -49,7 +49,7 @@ impl LateChunk {
             && !self.chunk.is_full_for(timestamp_ms)
     }
 
-    /// Whether these must be folded before it is clear what is stored at a time, or before a sample can be taken in.
+    /// Whether these must be folded before it is clear what is stored at a time, or before a sample can be accepted.
     fn is_in_the_way_of(&self, timestamp_ms: i64) -> bool {
         let last_ms = self.last().timestamp_ms;
         let is_beyond = timestamp_ms > self.reach_ms || self.chunk.is_full_for(timestamp_ms);
@@ -142,13 +142,13 @@ impl SeriesStore {
         sealed.get(place).map_or_else(|| self.open_times(at).0, SealedChunk::min_timestamp_ms)
     }
 
-    /// A late sample at this time, in ms, where one can be told without looking into chunks: the last one.
+    /// A late sample at this time, in ms, where one is known without looking into chunks: the last one.
     pub(super) fn last_late(&self, at: SeriesRef, timestamp_ms: i64) -> Option<Sample> {
         let late = self.histories.get(at.0).late.as_ref()?;
         (late.last().timestamp_ms == timestamp_ms).then(|| late.last())
     }
 
-    /// Folds a series' late samples into its chunks: whoever looks at these does it before. Tells whether there were
+    /// Folds a series' late samples into its chunks: whoever looks at these does it before. Returns whether there were
     /// any. Two chunks' work.
     pub(crate) fn fold_late(&mut self, at: SeriesRef) -> bool {
         let Some(late) = self.histories.get_mut(at.0).late.take() else { return false };

@@ -3,7 +3,7 @@
 //! deletion has to know of any. Knows one series at a time, and neither requests nor how late a histogram may be.
 
 use crate::cell::heap::vec_bytes;
-use crate::cell::histograms::{Histograms, sealed_bytes};
+use crate::cell::histograms::{SeriesHistograms, sealed_bytes};
 use crate::cell::series::{AppendError, Appended, SeriesStore};
 use silverback_model::SeriesRef;
 use silverback_model::histogram::{Histogram, OpenHistogram, SealedHistogram};
@@ -51,12 +51,12 @@ impl SeriesStore {
     }
 }
 
-impl Histograms {
-    /// Writes a late histogram into the chunks. Tells what those that it looked at took of the allocator before, and what
-    /// they take now.
+impl SeriesHistograms {
+    /// Writes a late histogram into the chunks. Returns what those that it looked at took of the allocator before, and
+    /// what they take now.
     fn put_late(&mut self, late: Late<'_>) -> (usize, usize) {
         let place = self.sealed.partition_point(|chunk| chunk.max_timestamp_ms() < late.timestamp_ms);
-        // No other chunk is written anew.
+        // No other chunk is rewritten.
         let (from, to) = (place.saturating_sub(1), self.sealed.len().min(place + 1));
         let chunks_before = self.sealed.len();
         let freed = self.bytes_among(from, to);
@@ -149,7 +149,7 @@ impl Late<'_> {
     }
 }
 
-/// Writes chunks anew.
+/// Writes chunks again.
 #[derive(Debug, Default)]
 struct Writer {
     chunks: Vec<SealedHistogram>,

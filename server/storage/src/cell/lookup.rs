@@ -1,16 +1,16 @@
 //! The chunk that was looked into last, decoded: a series' samples that are sent again decode each of its chunks
-//! once, not once a sample. Knows neither where chunks lie nor what is made of what is found.
+//! once, not once a sample. Knows neither where chunks are nor what is made of what is found.
 
 use silverback_model::{Sample, SeriesRef};
 
-/// A decoded chunk of one series. Stays true while the series only grows, for what it takes in is newer, or late and
+/// A decoded chunk of one series. Stays true while the series only grows, for what it accepts is newer, or late and
 /// kept apart; whoever takes samples out of a series, or late ones into its chunks, says [`Self::forget`].
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     series: Option<SeriesRef>,
     /// The series that was asked for last.
     asked: Option<SeriesRef>,
-    /// All that the series has from the first of them to the last, oldest first. A chunk's samples at the most.
+    /// All that the series has from the first of them to the last, oldest first. A chunk's samples at most.
     samples: Vec<Sample>,
     /// Chunks that were decoded.
     #[cfg(test)]

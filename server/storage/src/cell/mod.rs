@@ -1,6 +1,6 @@
 //! Cells: a fixed fraction of the series-id space with all its series.
 //!
-//! What a series is in memory, and where its pieces lie: one 64-byte line that an append touches
+//! What a series is in memory, and where its pieces are: one 64-byte line that an append touches
 //! ([`Series`]), its open chunk ([`open`]) with its words in pooled blocks ([`blocks`]), the rest apart
 //! ([`SeriesHistory`]), what it has at a time ([`find`]), samples that come late ([`late`]) and how they join the
 //! others ([`merge`]), native histograms ([`histograms`]), which of them were looked into ([`histogram_lookup`]), and late ones ([`late_histograms`]) and floats beside them ([`beside`]), what is brought near ahead of its use ([`near`]), the chunk
@@ -29,7 +29,7 @@ use crate::cell::table::SeriesTable;
 pub use series::{AppendError, Appended, Series, SeriesHistory, SeriesStore};
 pub use silverback_model::SeriesRef;
 
-/// A cell of this shard: the index of its series by id, and what was taken in for it.
+/// A cell of this shard: the index of its series by id, and what was accepted for it.
 #[derive(Debug, Default)]
 pub struct Cell {
     /// Series id → series ref.

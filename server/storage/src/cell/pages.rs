@@ -4,7 +4,7 @@ use crate::cell::heap::{array_bytes, vec_bytes};
 
 /// Places of one page.
 const PAGE: usize = 1024;
-/// Pages that are made ahead at the most.
+/// Pages that are made ahead at most.
 const AHEAD_MAX: usize = 256;
 /// What stays ready of free places when memory is given back: for one more of so many values that are held.
 const SPARE_PARTS: usize = 4;
@@ -50,7 +50,7 @@ impl<T: Default> Default for Pages<T> {
 }
 
 impl<T: Default> Pages<T> {
-    /// Puts a value in a free place and tells its index. `None`: 2^32 − 1 places are taken.
+    /// Puts a value in a free place and returns its index. `None`: 2^32 − 1 places are taken.
     pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => {
@@ -122,7 +122,7 @@ impl<T> Pages<T> {
         self.free_in[index as usize / PAGE] += 1;
     }
 
-    /// Gives the memory of a page back of which every place is free: one of those that would be used last. Tells
+    /// Gives the memory of a page back of which every place is free: one of those that would be used last. Returns
     /// whether there was one, beyond the places that are kept for values to come.
     pub(crate) fn give_back_page(&mut self) -> bool {
         let spare = self.len() / SPARE_PARTS + SPARE_PAGES * PAGE;
@@ -163,7 +163,7 @@ impl<T> Pages<T> {
         self.pages.get_mut(index as usize / PAGE)?.get_mut(index as usize % PAGE)
     }
 
-    /// What stands in a place whose page was given back.
+    /// What is in a place whose page was given back.
     #[cold]
     fn vacant(&self) -> &T {
         &self.vacant

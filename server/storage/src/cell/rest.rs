@@ -1,5 +1,5 @@
 //! What is left of a series without a range of time. Chunks outside of it stay as they are, those across its
-//! ends are written anew. Knows chunks alone, and of a series no more than their order.
+//! ends are rewritten. Knows chunks alone, and of a series no more than their order.
 
 use std::ops::RangeInclusive;
 
@@ -53,7 +53,7 @@ pub(crate) fn from_time(chunk: &SealedChunk, from_ms: i64) -> Option<SealedChunk
     rest.pop()
 }
 
-/// Adds what lies outside of the range, and tells how many samples don't.
+/// Adds what lies outside of the range, and returns how many samples don't.
 fn keep_outside(chunk: &SealedChunk, range_ms: &RangeInclusive<i64>, left: &mut Vec<SealedChunk>) -> usize {
     if !chunk.overlaps(*range_ms.start(), *range_ms.end()) {
         left.push(chunk.clone());
@@ -68,13 +68,13 @@ fn keep_outside(chunk: &SealedChunk, range_ms: &RangeInclusive<i64>, left: &mut 
     chunk.count() - kept
 }
 
-/// Writes samples as chunks, as appends would have cut them, and tells how many there are. Without those between
+/// Writes samples as chunks, as appends would have cut them, and returns how many there are. Without those between
 /// them they may take more bytes than before.
 pub(crate) fn write_anew(samples: impl Iterator<Item = Sample>, into: &mut Vec<SealedChunk>) -> usize {
     write_in_chunks_of(CHUNK_SAMPLES, samples, into)
 }
 
-/// The same in chunks of so many samples at the most.
+/// The same in chunks of so many samples at most.
 pub(super) fn write_in_chunks_of(
     samples_max: usize,
     samples: impl Iterator<Item = Sample>,

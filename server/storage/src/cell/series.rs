@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 
 use crate::cell::beside::RefSet;
-use crate::cell::blocks::{Blocks, Chain};
-use crate::cell::cursors::Cursors;
+use crate::cell::blocks::{Chain, ChunkBlocks};
+use crate::cell::cursors::ChunkCursors;
 use crate::cell::heap::{heap_bytes, vec_bytes};
 use crate::cell::histogram_lookup::HistogramLookup;
-use crate::cell::histograms::Histograms;
+use crate::cell::histograms::SeriesHistograms;
 use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
 use crate::cell::lookup::Lookup;
 use crate::cell::open::OpenSeries;
@@ -54,7 +54,7 @@ pub struct SeriesHistory {
     /// Late samples that aren't folded into the chunks yet.
     pub(super) late: Option<Box<LateChunk>>,
     /// Native histograms of the series that have some.
-    pub(super) histograms: Option<Box<Histograms>>,
+    pub(super) histograms: Option<Box<SeriesHistograms>>,
 }
 
 impl SeriesHistory {
@@ -64,7 +64,7 @@ impl SeriesHistory {
     }
 }
 
-/// A sample that was taken in.
+/// A sample that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
     /// It is new, and the newest.
@@ -75,7 +75,7 @@ pub enum Appended {
     Already,
 }
 
-/// Why a sample was not taken in.
+/// Why a sample was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
     /// Older than the newest sample by more than may be, and not stored already.
@@ -102,14 +102,14 @@ const CUT_WORK: usize = 32;
 pub struct SeriesStore {
     pub(super) series: Pages<Series>,
     pub(super) histories: Pages<SeriesHistory>,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: ChunkBlocks,
     /// For samples that are sent again.
     pub(super) lookup: Lookup,
     /// For those of them that come scrape by scrape.
-    pub(super) cursors: Cursors,
+    pub(super) cursors: ChunkCursors,
     /// For the bytes of an open chunk.
     pub(super) scratch: Vec<u8>,
-    /// Refs that were let go of since the start.
+    /// Refs that were freed since the start.
     freed: u64,
     pub(super) sealed_chunks: usize,
     /// Sealed chunks' bytes and the lists of them.
@@ -269,7 +269,7 @@ impl SeriesStore {
         }
     }
 
-    /// Takes a sample in, or tells why not. One that is older than the newest may be so by `late_window_ms`.
+    /// Takes a sample in, or returns why not. One that is older than the newest may be so by `late_window_ms`.
     /// Allocates only when a chunk is cut, and for late ones.
     #[inline]
     pub(crate) fn append(
@@ -462,7 +462,7 @@ impl SeriesStore {
         Retained::Kept
     }
 
-    /// Takes a series out, gives its chunks' memory back, and tells its labels. Its ref stays taken
+    /// Takes a series out, gives its chunks' memory back, and returns its labels. Its ref stays taken
     /// until [`Self::free`].
     pub(crate) fn remove(&mut self, at: SeriesRef) -> Box<[LabelRef]> {
         self.forget_found(at);
@@ -484,7 +484,7 @@ impl SeriesStore {
         self.histories.free(at.0);
     }
 
-    /// Tells whether refs were let go of between two times that it is asked: only then one may name another series.
+    /// Returns whether refs were freed between two times that it is asked: only then one may name another series.
     pub(crate) fn freed(&self) -> u64 {
         self.freed
     }
@@ -525,7 +525,7 @@ impl SeriesStore {
         self.series.end()
     }
 
-    /// Makes memory ready for open chunks, a piece of it: 64 KiB. Tells whether more is wanted, which is
+    /// Makes memory ready for open chunks, a piece of it: 64 KiB. Returns whether more is wanted, which is
     /// so until there are `pages` of them.
     pub(crate) fn make_ahead(&mut self, pages: usize) -> bool {
         self.blocks.keep_ahead(pages);
@@ -535,7 +535,7 @@ impl SeriesStore {
         self.blocks.pages_ahead() < pages
     }
 
-    /// Gives the memory of some refs, or of open chunks, back that series have left. Tells whether there were any.
+    /// Gives the memory of some refs, or of open chunks, back that series have left. Returns whether there were any.
     pub(crate) fn give_page_back(&mut self) -> bool {
         self.series.give_back_page() || self.histories.give_back_page() || self.blocks.give_back_page()
     }

@@ -69,7 +69,7 @@ impl SeriesTable {
         }
     }
 
-    /// Adds a series that is not in the table. `id_of` tells a held series' id.
+    /// Adds a series that is not in the table. `id_of` returns a held series' id.
     pub fn insert(&mut self, id: SeriesId, series: SeriesRef, id_of: impl Fn(SeriesRef) -> SeriesId) {
         // At most three quarters full, so that probes stay short.
         if (self.len + 1) * 4 > self.slots.len() * 3 {
@@ -79,12 +79,12 @@ impl SeriesTable {
         self.len += 1;
     }
 
-    /// Takes a series out, and moves up those behind it that it kept from their home.
+    /// Takes a series out, and moves up those after it that it kept from their home.
     pub(crate) fn remove(&mut self, id: SeriesId, series: SeriesRef, id_of: impl Fn(SeriesRef) -> SeriesId) {
         let mask = self.slots.len() - 1;
         let mut hole = home(id) & mask;
         while self.slots[hole].series != series.0 {
-            assert!(self.slots[hole].series != EMPTY, "a removed series stands in its cell's table");
+            assert!(self.slots[hole].series != EMPTY, "a removed series is in its cell's table");
             hole = (hole + 1) & mask;
         }
         let mut at = hole;

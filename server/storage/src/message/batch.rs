@@ -1,5 +1,5 @@
 //! What a shard gives a read at a time: series, or names and values, each batch in one piece of memory.
-//! Labels lie in their canonical form and chunks as memory holds them, so answers are encoded from here
+//! Labels are in their canonical form and chunks as memory holds them, so answers are encoded from here
 //! without another copy. Which series those are, and in which order, is the shard's.
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ struct SeriesSpan {
     chunks_end: u32,
 }
 
-/// A chunk's times, and where its bytes lie.
+/// A chunk's times, and where its bytes are.
 #[derive(Debug, Clone, Copy)]
 struct ChunkSpan {
     min_ms: i64,

@@ -12,12 +12,12 @@ use silverback_model::{Exemplar, LabelBlock, Metadata, MetricType, SeriesId};
 pub struct WriteBody {
     /// The protobuf bytes.
     pub bytes: BodyBytes,
-    /// Remote write 2: where each symbol lies in `bytes` (offset, length).
+    /// Remote write 2: where each symbol is in `bytes` (offset, length).
     pub symbols: Vec<(u32, u32)>,
     /// Remote write 2: each symbol's hash, for the decoder alone.
     pub symbol_hashes: Vec<u128>,
-    /// Canonical label blocks of series whose labels can't be read again where they lie in `bytes`: they stand behind
-    /// samples or in an unusual encoding. Those of exemplars stand here, too, and
+    /// Canonical label blocks of series whose labels can't be read again where they are in `bytes`: they are after
+    /// samples or in an unusual encoding. Those of exemplars are here, too, and
     /// metadata.
     pub scratch: Vec<u8>,
     /// The series of the stream that the request belongs to; a batch of floats has nothing else.
@@ -71,7 +71,7 @@ impl From<Vec<u8>> for BodyBytes {
     }
 }
 
-/// Where a series' labels lie in a [`WriteBody`]: 8 bytes.
+/// Where a series' labels are in a [`WriteBody`]: 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelSpan {
     /// Whether the labels are out of order in the top bit.
@@ -218,7 +218,7 @@ impl WriteBody {
     ///
     /// # Panics
     ///
-    /// Where it is no text: the decoder has looked.
+    /// Where it isn't text: the decoder has looked.
     pub fn metadata(&self, one: &PartMetadata) -> Metadata<'_> {
         let mut rest = &self.scratch[one.begin as usize..];
         let mut text = |len: u32| {
@@ -238,7 +238,7 @@ impl WriteBody {
         while !refs.is_empty() {
             let name = self.symbol(take_varint32(&mut refs));
             let value = self.symbol(take_varint32(&mut refs));
-            // A label without a value is no label.
+            // A label without a value isn't a label.
             if !value.is_empty() {
                 each(name, value);
             }
@@ -264,7 +264,7 @@ fn take_varint32(rest: &mut &[u8]) -> u32 {
     }
 }
 
-/// Where a native histogram's message lies in a [`WriteBody`]: 8 bytes.
+/// Where a native histogram's message is in a [`WriteBody`]: 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageSpan(LabelSpan);
 
@@ -303,12 +303,12 @@ impl WriteBody {
     }
 }
 
-/// A native histogram of a part: whose it is, and where it lies. Its owner reads it, and judges it.
+/// A native histogram of a part: whose it is, and where it is. Its owner reads it, and judges it.
 #[derive(Debug, Clone, Copy)]
 pub struct PartHistogram {
     /// The series, which routes.
     pub id: SeriesId,
-    /// Where the series' labels lie, for an owner that doesn't know it.
+    /// Where the series' labels are, for an owner that doesn't know it.
     pub labels: LabelSpan,
     /// The histogram, as remote write has it.
     pub message: MessageSpan,
@@ -320,7 +320,7 @@ const _: () = assert!(size_of::<PartHistogram>() <= 32);
 pub struct PartSeries {
     /// The routing key.
     pub id: SeriesId,
-    /// Where its labels lie, for an owner that doesn't know the series.
+    /// Where its labels are, for an owner that doesn't know the series.
     pub labels: LabelSpan,
     /// How many samples, of those that follow the former series' samples.
     pub samples: u32,

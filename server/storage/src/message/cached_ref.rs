@@ -1,5 +1,5 @@
-//! The ref of a series, kept by who sends its samples: as Prometheus' appender gives a scrape loop the ref of a series, to
-//! be passed with its next sample. It knows no sender.
+//! The ref of a series, kept by the sender of its samples: as Prometheus' appender gives a scrape loop the ref of a
+//! series, to be passed with its next sample. It knows no sender.
 
 use silverback_model::SeriesRef;
 

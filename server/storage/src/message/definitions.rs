@@ -26,7 +26,7 @@ pub struct DefinitionBlock {
 }
 
 impl DefinitionBlock {
-    /// Adds what `write` appends as one label set; told is what was appended.
+    /// Adds what `write` appends as one label set; returned is what was appended.
     pub fn push<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> (T, &[u8]) {
         let start = self.bytes.len();
         let written = write(&mut self.bytes);

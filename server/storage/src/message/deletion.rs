@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{ReadError, ReadTicket, Selection};
+use crate::message::{ReadTicket, Selection, ShardReadError};
 use crate::wal::LogError;
 use silverback_model::Epoch;
 
@@ -54,8 +54,8 @@ impl AddAssign for Deleted {
 pub enum DeletionError {
     /// What is to go could not be found, or a cell moved.
     #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The log takes nothing in.
+    Read(#[from] ShardReadError),
+    /// The log accepts nothing.
     #[error(transparent)]
     Log(#[from] LogError),
 }

@@ -1,4 +1,4 @@
-//! What of refused samples is told to people: for each job and reason how many, and the first in words.
+//! What people see of refused samples: for each job and reason how many, and the first in words.
 
 use silverback_model::RefusedReason;
 
@@ -20,7 +20,7 @@ pub struct Example {
 pub struct Examples(Vec<Example>);
 
 impl Examples {
-    /// Jobs and reasons that are told apart: a request is of one job, or of a few.
+    /// Jobs and reasons that are kept apart: a request is of one job, or of a few.
     const COUNT_MAX: usize = 8;
     /// How much of a series is shown, in bytes: enough to find it by.
     const SERIES_BYTES_MAX: usize = 512;
@@ -73,7 +73,7 @@ impl Examples {
     }
 }
 
-/// The beginning of a text, of so many bytes at the most, and a sign where more follows.
+/// The beginning of a text, of so many bytes at most, and a sign where more follows.
 pub fn shortened(text: &str, bytes_max: usize) -> std::borrow::Cow<'_, str> {
     match text.len() > bytes_max {
         true => format!("{}…", &text[..text.floor_char_boundary(bytes_max)]).into(),

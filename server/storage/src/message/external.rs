@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use silverback_model::{LabelBlock, Labels, encode_label};
 use xxhash_rust::xxh64::Xxh64;
 
-/// Stands after each name and each value that is hashed.
+/// Is after each name and each value that is hashed.
 const SEPARATOR: &[u8] = &[0xff];
 
 /// What becomes of the label sets of series that are read.
@@ -81,7 +81,7 @@ impl ExternalView {
 
     /// How two label sets follow each other of which one's kept labels are the other's and one more, whose name is
     /// `next`: the longer one against the shorter. Where the shorter one has none left of its own, an added label of
-    /// a greater name stands against `next`.
+    /// a greater name is against `next`.
     pub(crate) fn longer_against_shorter(&self, next: &str) -> Ordering {
         match self.added.0.last() {
             Some((greatest, _)) if **greatest > *next => Ordering::Less,

@@ -1,6 +1,6 @@
 //! What there is of a range of two hours, in short: by this it is seen whether a block that was written of the range has it
-//! all. Two memories that tell the same have the same number of samples of each series, and not only of all: a series that
-//! went doesn't stand for samples that came to another one. Chunks don't matter, nor which shard has a series.
+//! all. Two memories that say the same have the same number of samples of each series, and not only of all: a series
+//! that went doesn't stand for samples that came to another one. Chunks don't matter, nor which shard has a series.
 
 use silverback_model::SeriesId;
 

@@ -33,8 +33,8 @@ pub enum PlainStep {
     /// To the target: make ready to take the cell in.
     Expect,
     /// To the target: take a piece in.
-    Take(Piece),
-    /// To the source: it is the target's; let go of it.
+    Take(MigrationPiece),
+    /// To the source: it is the target's; release it.
     Release {
         /// Whose it is.
         to: ShardId,
@@ -67,12 +67,12 @@ pub struct OwnStep {
     /// Whose it was.
     pub from: ShardId,
     /// The last piece.
-    pub rest: Piece,
+    pub rest: MigrationPiece,
 }
 
 /// Series of a cell, or what came to them since, as records.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Piece {
+pub struct MigrationPiece {
     /// As a frame of the log has them.
     pub payload: Vec<u8>,
     /// Series in it, whole or in part.
@@ -83,7 +83,7 @@ pub struct Piece {
     pub is_waited_for: bool,
 }
 
-impl std::fmt::Debug for Piece {
+impl std::fmt::Debug for MigrationPiece {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes of {} series", self.payload.len(), self.series)
     }
@@ -95,7 +95,7 @@ pub enum MigrationReply {
     /// It is done.
     Done,
     /// A piece of the pass.
-    Copied(Piece),
+    Copied(MigrationPiece),
     /// The cell is the target's, with so many series.
     Owned {
         /// Series.
@@ -110,10 +110,10 @@ pub enum MigrationRejected {
     #[error("the shard doesn't have the cell to give")]
     NotHeld,
     /// It takes a cell in, or gives this one away, or still holds what it gave away for reads.
-    #[error("the shard is busy with an earlier handoff, or with reads from before it")]
+    #[error("the shard is busy with an earlier migration, or with reads from before it")]
     Busy,
     /// The step doesn't follow from the one before.
-    #[error("the shard does not expect this step of the handoff")]
+    #[error("the shard does not expect this step of the migration")]
     OutOfStep,
     /// Its memory, or its number of series, has no room for the cell.
     #[error("the shard has no room for the cell")]
@@ -121,7 +121,7 @@ pub enum MigrationRejected {
     /// A piece can't be read.
     #[error("the cell's copy can't be read: {0}")]
     Unreadable(Box<str>),
-    /// Its log takes nothing in.
+    /// Its log accepts nothing.
     #[error(transparent)]
     Log(#[from] LogError),
 }

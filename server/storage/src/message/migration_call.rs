@@ -3,8 +3,8 @@
 
 use super::call::question;
 use super::{
-    Call, ControlRequest, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece,
-    PieceStep, PlainStep, ShardReply, ShardRequest,
+    Call, ControlRequest, MigrationPiece, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep,
+    OwnStep, PieceStep, PlainStep, ShardReply, ShardRequest,
 };
 use silverback_model::{CellId, Epoch};
 
@@ -20,7 +20,7 @@ pub trait MigrationCall: Into<MigrationStep> {
 question!(PlainStep: MigrationCall(MigrationStep, MigrationReply),
     step => Self::Plain(step), MigrationReply::Done => (), ());
 question!(PieceStep: MigrationCall(MigrationStep, MigrationReply),
-    step => Self::Piece(step), MigrationReply::Copied(piece) => piece, Piece);
+    step => Self::Piece(step), MigrationReply::Copied(piece) => piece, MigrationPiece);
 question!(OwnStep: MigrationCall(MigrationStep, MigrationReply),
     step => Self::Own(step), MigrationReply::Owned { series } => series, u64);
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::wal::{Durable, LogError};
-use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
+use silverback_model::{ExemplarRejected, RefusedCounts, RefusedReason};
 
 pub use batch::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesBatchBuilder, SeriesView, TextBatch};
 pub use body::{
@@ -36,14 +36,14 @@ pub use examples::{Example, Examples, shortened};
 pub use external::{ExternalView, HashedLabels, QueryShard};
 pub use held::HeldSamples;
 pub use migration::{
-    MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece, PieceStep, PlainStep,
-    RouteChange,
+    MigrationPiece, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, PieceStep,
+    PlainStep, RouteChange,
 };
 pub use migration_call::{MigrationCall, MigrationOf};
 pub use part::{Part, PartBuffer, PartPool, PartSamples};
 pub use read::{
-    CursorId, MetadataPage, MetadataWanted, OwnedMetadata, Read, ReadError, ReadReply, ReadRequest,
-    Selection, SeriesWanted, TextsWanted, Wanted,
+    CursorId, MetadataPage, MetadataWanted, OwnedMetadata, Read, ReadReply, ReadRequest, Selection,
+    SeriesWanted, ShardReadError, TextsWanted, Wanted,
 };
 pub use read_call::{
     Batch, CardinalityRequest, CellsRequest, CloseCursors, FetchRows, OpenRows, Page, ReadCall, ReadOf,
@@ -73,7 +73,7 @@ pub enum ShardRequest {
     Ask(ControlRequest),
 }
 
-/// What a shard is asked that is no write.
+/// What a shard is asked that isn't a write.
 #[derive(Debug)]
 pub enum ControlRequest {
     /// Read something, in slices beside the traffic, of the cells that the shard owns at an epoch.
@@ -84,7 +84,7 @@ pub enum ControlRequest {
     Migration(Box<MigrationRequest>),
     /// Write a checkpoint soon, though none may be due.
     Checkpoint,
-    /// Tell the core's counters.
+    /// Report the core's counters.
     Stats,
 }
 
@@ -100,7 +100,7 @@ pub enum ShardReply {
     /// The routing is changed.
     Routed,
     /// To a read.
-    Read(Result<Box<ReadReply>, ReadError>),
+    Read(Result<Box<ReadReply>, ShardReadError>),
     /// To a deletion.
     Deleted(Box<DeletionReply>),
     /// The core's counters.
@@ -110,7 +110,7 @@ pub enum ShardReply {
 /// What became of a part of a write request.
 #[derive(Debug)]
 pub enum WriteReply {
-    /// The part's samples are as durable as the node was told to make them.
+    /// The part's samples are as durable as the node was started to make them.
     Written(WriteAck),
     /// The shard's log takes nothing: neither this part nor, until that changes, another.
     NotDurable(LogError),
@@ -147,7 +147,7 @@ pub struct ExemplarOutcome {
     /// Not kept, by a node that keeps some.
     pub refused: u32,
     /// Why the first of them wasn't.
-    pub reason: Option<ExemplarRefused>,
+    pub reason: Option<ExemplarRejected>,
 }
 
 impl ExemplarOutcome {
@@ -159,8 +159,8 @@ impl ExemplarOutcome {
     }
 
     /// Counts some that aren't kept. That a node keeps none is nobody's fault.
-    pub fn refuse(&mut self, reason: ExemplarRefused, exemplars: u32) {
-        if exemplars > 0 && reason != ExemplarRefused::Disabled {
+    pub fn refuse(&mut self, reason: ExemplarRejected, exemplars: u32) {
+        if exemplars > 0 && reason != ExemplarRejected::Disabled {
             self.add(Self { kept: 0, refused: exemplars, reason: Some(reason) });
         }
     }
@@ -176,15 +176,15 @@ pub struct WriteAck {
     /// What became of its exemplars.
     pub exemplars: ExemplarOutcome,
     /// The part's other samples.
-    pub refusals: Option<Box<Refusals>>,
+    pub refusals: Option<Box<RejectedSamples>>,
     /// Where series are that aren't where their sender had them.
     pub ref_updates: Option<Box<RefUpdates>>,
-    /// Those that were not looked at, for they are another shard's.
+    /// Those that were not looked at, because they are another shard's.
     pub moved: Option<Box<MovedSeries>>,
 }
 
 /// Series of a part whose cells are another shard's by now, or are about to be. Nothing of them was
-/// taken in.
+/// accepted.
 #[derive(Debug)]
 pub struct MovedSeries {
     /// The request.
@@ -198,27 +198,27 @@ impl WriteAck {
     pub(crate) fn new(
         _commit: &Durable,
         (written, histograms, exemplars): (u64, u64, ExemplarOutcome),
-        refusals: Option<Box<Refusals>>,
+        refusals: Option<Box<RejectedSamples>>,
         (ref_updates, moved): (Option<Box<RefUpdates>>, Option<Box<MovedSeries>>),
     ) -> Self {
         Self { written, histograms: histograms as u32, exemplars, refusals, ref_updates, moved }
     }
 }
 
-/// Samples that were not taken in: how many for which reason, and some of them in words.
+/// Samples that were not accepted: how many for which reason, and some of them in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Refusals {
+pub struct RejectedSamples {
     /// Samples by reason.
     pub counts: RefusedCounts,
     /// Some of them, by job and reason.
     pub examples: Examples,
     /// A stream's refused series, each: its sender knows them by their refs.
-    pub by_ref: Vec<RefusedRef>,
+    pub by_ref: Vec<RejectedRef>,
 }
 
-/// Samples of one series of a stream that were not taken in, all for the same reason.
+/// Samples of one series of a stream that were not accepted, all for the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefusedRef {
+pub struct RejectedRef {
     /// The stream's number for the series.
     pub stream_ref: u32,
     /// Why.
@@ -227,7 +227,7 @@ pub struct RefusedRef {
     pub samples: u64,
 }
 
-impl Refusals {
+impl RejectedSamples {
     /// Counts `samples` of a job under `reason`; `words` is asked as [`Examples::add`] asks it.
     pub fn refuse(
         &mut self,
@@ -244,14 +244,14 @@ impl Refusals {
     pub fn note_ref(&mut self, stream_ref: u32, reason: RefusedReason, samples: u64) {
         match self.by_ref.last_mut() {
             Some(last) if (last.stream_ref, last.reason) == (stream_ref, reason) => last.samples += samples,
-            Some(_) | None => self.by_ref.push(RefusedRef { stream_ref, reason, samples }),
+            Some(_) | None => self.by_ref.push(RejectedRef { stream_ref, reason, samples }),
         }
     }
 
     /// Adds what another part refused.
     pub(crate) fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
-        for RefusedRef { stream_ref, reason, samples } in other.by_ref {
+        for RejectedRef { stream_ref, reason, samples } in other.by_ref {
             self.note_ref(stream_ref, reason, samples);
         }
         self.examples.merge(other.examples);

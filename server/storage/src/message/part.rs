@@ -30,7 +30,7 @@ pub struct PartBuffer {
     pub metadata: Vec<PartMetadata>,
     /// Of the routing table that it was split by.
     pub epoch: Epoch,
-    /// The stream that it came by, whose parts are taken in in their order. A lone request has none, and no order.
+    /// The stream that it came by, whose parts are accepted in their order. A lone request has none, and no order.
     pub stream: Option<StreamId>,
     /// What its buffers took when they came back to the pool last: the pool's, also while a part has them.
     pooled_bytes: usize,
@@ -79,8 +79,8 @@ impl PartBuffer {
         }
     }
 
-    /// Lets go of the first series, and of as many samples of theirs and of the next.
-    pub(crate) fn let_go_of_first(&mut self, series: usize, samples: usize) {
+    /// Drops the first series, and as many samples of theirs and of the next.
+    pub(crate) fn drain_first(&mut self, series: usize, samples: usize) {
         self.series.drain(..series);
         self.samples.drain(..samples);
         let starts = self.starts.partition_point(|start| (start.sample as usize) < samples);
@@ -165,7 +165,7 @@ pub struct PartPool(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pool: Arc<Pool<PartBuffer, PoolConfig>>,
-    /// The memory of the buffers that lie in the pool, and what those had there that parts have now.
+    /// The memory of the buffers that are in the pool, and what those had there that parts have now.
     kept_bytes: AtomicUsize,
     kept_bytes_max: AtomicUsize,
 }

@@ -157,7 +157,7 @@ pub enum ReadRequest {
 pub struct MetadataWanted {
     /// Of one metric; `None`: of all.
     pub name: Option<Box<str>>,
-    /// Of those behind this one.
+    /// Of those after this one.
     pub after: Option<Box<str>>,
     /// Of so many metrics.
     pub metrics_max: usize,
@@ -172,7 +172,7 @@ pub struct MetadataWanted {
 pub struct MetadataPage {
     /// Each metric whole.
     pub said: Vec<OwnedMetadata>,
-    /// The name that more stands behind.
+    /// The name after which there is more.
     pub next: Option<Box<str>>,
 }
 
@@ -210,7 +210,7 @@ pub enum ReadReply {
 
 /// Why a read was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
+pub enum ShardReadError {
     /// The shard has as many cursors open as it may.
     #[error("too many reads are open: try again")]
     TooManyCursors,
@@ -233,19 +233,19 @@ pub enum ReadError {
     Cancelled,
     /// A block on disk that it read isn't what was written. It isn't read any more.
     #[error(
-        "a block on disk is damaged and was set aside, and the node tells more in its log: ask again for what is left"
+        "a block on disk is damaged and was set aside, and the node says more in its log: ask again for what is left"
     )]
     BlockDamaged,
     /// A block on disk can't be read at this moment.
-    #[error("a block on disk could not be read, and the node tells more in its log: ask again")]
+    #[error("a block on disk could not be read, and the node says more in its log: ask again")]
     BlockUnreadable,
     /// What is to go of a block on disk can't be written down there.
-    #[error("a block on disk can't be changed, and the node tells more in its log")]
+    #[error("a block on disk can't be changed, and the node says more in its log")]
     BlockNotWritten,
-    /// It took so long that memory has let go of what it was still to read there.
+    /// It took so long that memory has dropped what it was still to read there.
     #[error("the read took so long that what it was to find in memory went to the blocks on disk: ask again")]
     Overtaken,
     /// The shard's side of it panicked.
-    #[error("the read failed inside the node, which tells more in its log")]
+    #[error("the read failed inside the node, which says more in its log")]
     Panicked,
 }

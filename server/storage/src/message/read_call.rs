@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::call::question;
 use super::{
     Call, Cardinality, CellStats, ControlRequest, CursorId, CutReply, CutStep, MetadataPage, MetadataWanted,
-    Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, SeriesWanted,
+    Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, SeriesWanted, ShardReadError,
     ShardReply, ShardRequest, TextBatch, TextsWanted, Wanted,
 };
 use silverback_model::Epoch;
@@ -183,7 +183,7 @@ impl<Q: ReadCall> From<ReadOf<Q>> for ShardRequest {
 }
 
 impl<Q: ReadCall> Call for ReadOf<Q> {
-    type Reply = Result<Q::Reply, ReadError>;
+    type Reply = Result<Q::Reply, ShardReadError>;
 
     fn reply_of(reply: ShardReply) -> Option<Self::Reply> {
         let ShardReply::Read(reply) = reply else { return None };
@@ -205,8 +205,8 @@ mod tests {
         assert!(<FetchRows<SeriesBatch>>::reply_of(texts()).is_none());
         assert!(CloseCursors::reply_of(texts()).is_none());
         assert_eq!(CloseCursors::reply_of(ReadReply::Closed), Some(()));
-        let refused = <ReadOf<CellsRequest>>::reply_of(ShardReply::Read(Err(ReadError::Moved)));
-        assert_eq!(refused, Some(Err(ReadError::Moved)));
+        let refused = <ReadOf<CellsRequest>>::reply_of(ShardReply::Read(Err(ShardReadError::Moved)));
+        assert_eq!(refused, Some(Err(ShardReadError::Moved)));
         assert!(<ReadOf<CellsRequest>>::reply_of(ShardReply::Routed).is_none());
     }
 }

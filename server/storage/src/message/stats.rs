@@ -1,10 +1,10 @@
-//! What a shard tells of itself: counters, sizes, and its top cardinalities.
+//! What a shard reports of itself: counters, sizes, and its top cardinalities.
 
 use crate::message::UncutRange;
 use crate::wal::LogReport;
-use silverback_host::metrics::{Durations, Reading};
+use silverback_host::metrics::{Durations, MetricReading};
 use silverback_host::{Counts, counters};
-use silverback_model::{CellId, ExemplarRefusals, MetadataRefusals, RefusedCounts, ShardId};
+use silverback_model::{CellId, ExemplarRejectedCounts, MetadataRejectedCounts, RefusedCounts, ShardId};
 
 /// One core: its shard, its acceptor, its executor.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ counters! {
         stream_batches: u64 => Counter "silverback_grpc_stream_batches_total",
         /// Times that a batch of a gRPC stream waited for room.
         stream_waits: u64 => Counter "silverback_grpc_stream_waits_total",
-        /// Where shards have series, told to gRPC streams that did not know it or had it otherwise.
+        /// Where shards have series, sent to gRPC streams that did not know it or had it otherwise.
         stream_refs: u64 => Counter "silverback_grpc_stream_refs_total",
         /// Series that gRPC senders defined.
         series_defined: u64 => Counter "silverback_grpc_series_defined_total",
@@ -56,11 +56,11 @@ counters! {
         write_durations: Durations => Histogram "silverback_write_request_seconds",
         /// Bytes of write requests as they arrived.
         write_bytes: u64 => Counter "silverback_write_bytes_total",
-        /// Bytes of writes under way, as they arrive and decompressed.
+        /// Bytes of writes in flight, as they arrive and decompressed.
         in_flight_bytes: u64 => Gauge "silverback_write_in_flight_bytes",
         /// Series in write requests refused whole, with samples or without.
         series_refused: u64 => Counter "silverback_series_refused_total",
-        /// String fields of InfluxDB's line protocol, which are no samples.
+        /// String fields of InfluxDB's line protocol, which aren't samples.
         strings_ignored: u64 => Counter "silverback_string_fields_ignored_total",
         /// PromQL queries that came to their turn, or to a refusal.
         queries: u64 => Counter "silverback_queries_total",
@@ -94,7 +94,7 @@ counters! {
         reads_slow: u64 => Counter "silverback_reads_slow_total",
         /// Reads by clients that failed.
         reads_failed: u64 => Counter "silverback_reads_failed_total",
-        /// Reads by clients under way.
+        /// Reads by clients in flight.
         reads_in_flight: u64 => Gauge "silverback_reads_in_flight",
         /// Reads by clients that wait for others to end.
         reads_waiting: u64 => Gauge "silverback_reads_waiting",
@@ -128,9 +128,9 @@ counters! {
         /// Samples that the decoder refused, by reason.
         refused: RefusedCounts,
         /// Exemplars that the decoder refused, by reason.
-        exemplars_refused: ExemplarRefusals,
+        exemplars_refused: ExemplarRejectedCounts,
         /// Metadata that the decoder refused, by reason.
-        metadata_refused: MetadataRefusals,
+        metadata_refused: MetadataRejectedCounts,
         /// Samples of the node's own that were stored.
         own_samples: u64,
         /// Requests refused for the host that they named, or named none.
@@ -172,7 +172,7 @@ counters! {
         late_chunks: usize => Gauge "silverback_out_of_order_chunks",
         /// Series in memory.
         series: usize => Gauge "silverback_series",
-        /// Series that the shard takes in at the most: its cells' part of --max-series.
+        /// Series that the shard accepts at most: its cells' part of --max-series.
         series_max: Option<usize> => Gauge "silverback_series_limit",
         /// Series made.
         series_created: u64 => Counter "silverback_series_created_total",
@@ -188,7 +188,7 @@ counters! {
         series_deleted: u64 => Counter "silverback_series_deleted_total",
         /// Samples that were deleted on demand.
         samples_deleted: u64 => Counter "silverback_samples_deleted_total",
-        /// Exemplars taken in, retries of kept ones among them.
+        /// Exemplars accepted, retries of kept ones among them.
         exemplars: u64 => Counter "silverback_exemplars_appended_total",
         /// Exemplars that were kept already: retries.
         exemplars_already: u64 => Counter "silverback_exemplars_already_stored_total",
@@ -198,7 +198,7 @@ counters! {
         exemplars_kept: usize => Gauge "silverback_exemplars_in_storage",
         /// Series that have an exemplar.
         exemplar_series: usize => Gauge "silverback_exemplars_series_in_storage",
-        /// Exemplars that the shard keeps at the most: its part of --max-exemplars.
+        /// Exemplars that the shard keeps at most: its part of --max-exemplars.
         exemplars_max: usize => Gauge "silverback_exemplars_limit",
         /// Metrics of which metadata is kept.
         metadata_metrics: usize => Gauge "silverback_metadata_metrics",
@@ -210,7 +210,7 @@ counters! {
         parts: u64 => Counter "silverback_shard_parts_total",
         /// Parts refused because memory was full.
         parts_refused: u64 => Counter "silverback_shard_parts_refused_total",
-        /// Times that a part was set aside, for it takes long, and others had their turn.
+        /// Times that a part was set aside because it takes long, and others had their turn.
         parts_set_aside: u64 => Counter "silverback_shard_parts_set_aside_total",
         /// Commits of the log.
         commits: u64 => Counter "silverback_shard_commits_total",
@@ -234,9 +234,9 @@ counters! {
         /// Samples that this shard refused. What the decoder refuses is counted by the acceptor.
         refused: RefusedCounts,
         /// Exemplars that this shard refused. What the decoder refuses is counted by the acceptor.
-        exemplars_refused: ExemplarRefusals,
+        exemplars_refused: ExemplarRejectedCounts,
         /// Metadata that this shard refused.
-        metadata_refused: MetadataRefusals,
+        metadata_refused: MetadataRejectedCounts,
         /// How busy the core is with other traffic than taking samples in: that stays where cells move.
         other_busy_us_per_s: u64,
         /// Sealed chunks now; each series has an open one besides.
@@ -308,7 +308,7 @@ pub enum MemoryPressure {
     Full,
 }
 
-impl From<&MemoryPressure> for Reading {
+impl From<&MemoryPressure> for MetricReading {
     fn from(pressure: &MemoryPressure) -> Self {
         Self::from(&(*pressure as u64))
     }

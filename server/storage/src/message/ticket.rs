@@ -12,10 +12,10 @@ static ISSUED: AtomicU64 = AtomicU64::new(0);
 
 /// Names one read on every core. A clone is the same read.
 #[derive(Debug, Clone)]
-pub struct ReadTicket(Arc<State>);
+pub struct ReadTicket(Arc<TicketState>);
 
 #[derive(Debug)]
-struct State {
+struct TicketState {
     number: u64,
     /// Anybody who has said that nobody waits for it.
     cancelled: Arrivals,
@@ -27,7 +27,7 @@ impl ReadTicket {
     pub fn issue() -> Self {
         let number = ISSUED.fetch_add(1, Ordering::Relaxed);
         let (cancelled, is_waited_for) = Default::default();
-        Self(Arc::new(State { number, cancelled, is_waited_for }))
+        Self(Arc::new(TicketState { number, cancelled, is_waited_for }))
     }
 
     /// Which read it is: an older one has a smaller number, on every core.

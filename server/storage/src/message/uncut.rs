@@ -1,5 +1,5 @@
-//! What a shard is asked and tells of ranges of two hours that are cut to blocks: whether it holds samples of them that
-//! are in no block. Who makes blocks is not known here.
+//! What a shard is asked and answers of ranges of two hours that are cut to blocks: whether it holds samples of them
+//! that are in no block. Who makes blocks is not known here.
 
 use super::HeldSamples;
 

@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::cell::series::{LabelRef, SeriesStore};
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{
-    CachedRef, ExemplarOutcome, LabelSpan, PartSamples, PartSeries, RefUpdates, Refusals, WriteBody,
+    CachedRef, ExemplarOutcome, LabelSpan, PartSamples, PartSeries, RefUpdates, RejectedSamples, WriteBody,
 };
 use crate::shard::Shard;
 use crate::shard::position::{PartPosition, begins_unsorted};
-use crate::shard::refusal_words::{Seen, job_of, labels_text, numbers};
+use crate::shard::refusal_words::{RefusalContext, job_of, labels_text, numbers};
 use crate::shard::sorting::Sorting;
 use crate::shard::start_timestamps::{NoStarts, PartStarts, Starts};
 use crate::wal::Journal;
@@ -54,7 +54,7 @@ pub(super) struct OfPart<'a> {
     pub(super) bounds: TimeBounds,
 }
 
-/// Which timestamps are taken in, in ms, both ends inclusive.
+/// Which timestamps are accepted, in ms, both ends inclusive.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeBounds {
     /// The oldest: what retention keeps.
@@ -67,7 +67,7 @@ pub struct TimeBounds {
 
 /// Samples of a series, one after the other, that are refused for the same reason.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct RefusedRun {
     pub(super) reason: RefusedReason,
     pub(super) first: Sample,
     /// The series' newest sample then.
@@ -77,7 +77,7 @@ pub(super) struct Run {
     pub(super) samples: u64,
 }
 
-impl Run {
+impl RefusedRun {
     /// Adds one to the run that goes on, or gives that back where another begins.
     fn extend(going_on: &mut Option<Self>, one: Self) -> Option<Self> {
         match going_on {
@@ -100,7 +100,7 @@ pub struct PartOutcome {
     /// What became of its exemplars.
     pub exemplars: ExemplarOutcome,
     /// The others, by reason; `None` where there are none.
-    pub refusals: Option<Box<Refusals>>,
+    pub refusals: Option<Box<RejectedSamples>>,
     /// Where series are that aren't where their sender had them.
     pub ref_updates: Option<Box<RefUpdates>>,
 }
@@ -204,7 +204,7 @@ impl Shard {
         outcome
     }
 
-    /// Widens the shard's range by what was sent inside the bounds, and tells the oldest of that.
+    /// Widens the shard's range by what was sent inside the bounds, and returns the oldest of that.
     fn note_range(&mut self, samples: &[Sample], bounds: TimeBounds) -> i64 {
         let allowed = bounds.oldest_ms..=bounds.newest_ms;
         let widest = |(oldest, newest): (i64, i64), time: i64| (oldest.min(time), newest.max(time));
@@ -221,8 +221,8 @@ impl Shard {
         range_ms.0
     }
 
-    /// Brings near what the entries behind the one of this step will touch, each in three steps. One whose sender has its
-    /// ref needs no slot: its line tells whether the ref is right, and one that is wrong pays for the search.
+    /// Brings near what the entries after the one of this step will touch, each in three steps. One whose sender has
+    /// its ref needs no slot: its line says whether the ref is right, and one that is wrong pays for the search.
     #[inline(always)]
     fn look_ahead(&self, series: &[PartSeries], step: usize, ahead: &mut Ahead) {
         if let Some(next) = series.get(step)
@@ -248,7 +248,7 @@ impl Shard {
     }
 
     /// Takes samples in of a known series that has floats alone, for as long as each is its newest and has room in its
-    /// chunk, and tells how many: what nearly all samples are.
+    /// chunk, and returns how many: what nearly all samples are.
     #[inline(always)]
     fn append_in_order(
         &mut self,
@@ -278,7 +278,7 @@ impl Shard {
 
     /// Takes the other samples of a series in, the `in_order`-th and those after it, whatever they are, until that took
     /// `work`, or until there are many that have to be sorted first, see [`PartPosition::unsorted`]: not among the first
-    /// `sorted`, nor where the series has histograms. Tells how many of all are taken then.
+    /// `sorted`, nor where the series has histograms. Returns how many of all are taken then.
     #[inline(never)]
     fn append_rest(
         &mut self,
@@ -328,8 +328,8 @@ impl Shard {
                 Err(reason) => {
                     self.store.add_work(REFUSED_WORK);
                     let newest_ms = series.map(|series| self.store.newest_ms(series));
-                    let run = Run { reason, first: *sample, newest_ms, has_histograms, samples: 1 };
-                    if let Some(ended) = Run::extend(&mut refused, run) {
+                    let run = RefusedRun { reason, first: *sample, newest_ms, has_histograms, samples: 1 };
+                    if let Some(ended) = RefusedRun::extend(&mut refused, run) {
                         self.refuse(ended, of_part, entry.labels, outcome);
                     }
                 }
@@ -361,7 +361,7 @@ impl Shard {
     fn summed(&mut self, series: Option<SeriesRef>, delta: Sample) -> Sample {
         let Some(newest) = series.map(|series| self.store.newest(series)) else { return delta };
         match delta.timestamp_ms > newest.timestamp_ms {
-            // A gap of either: the sum begins anew, as a counter does that was reset.
+            // A gap of either: the sum starts over, as a counter does that was reset.
             true if newest.value.is_nan() || delta.value.is_nan() => delta,
             true => Sample::new(delta.timestamp_ms, newest.value + delta.value),
             false => series.and_then(|at| self.store.sample_at(at, delta.timestamp_ms)).unwrap_or(delta),
@@ -372,14 +372,14 @@ impl Shard {
     #[cold]
     pub(super) fn refuse(
         &mut self,
-        Run { reason, first, newest_ms, has_histograms, samples }: Run,
+        RefusedRun { reason, first, newest_ms, has_histograms, samples }: RefusedRun,
         OfPart { body, bounds }: OfPart<'_>,
         labels: LabelSpan,
         outcome: &mut PartOutcome,
     ) {
         self.store.add_work(REASON_WORK);
         let words = || {
-            let seen = Seen {
+            let seen = RefusalContext {
                 sample: first,
                 bounds,
                 newest_ms,

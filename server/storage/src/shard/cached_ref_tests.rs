@@ -1,5 +1,5 @@
-//! Samples whose sender keeps the refs of their series: what it is told, and what becomes of those whose refs are out of
-//! date, or never were right.
+//! Samples whose sender keeps the refs of their series: what it is given, and what becomes of those whose refs are out
+//! of date, or never were right.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ fn told(outcome: &PartOutcome) -> Vec<(u32, CachedRef)> {
     outcome.ref_updates.iter().flat_map(|updates| updates.iter()).collect()
 }
 
-/// A shard with a scrape, and the refs that its sender has been told.
+/// A shard with a scrape, and the refs that its sender was given.
 fn scraped() -> (Rc<RefCell<Shard>>, Vec<CachedRef>) {
     let shard = shard();
     let told = told(&send(&shard, &[CachedRef::NOT_YET; SERIES], 1000, EVER));
@@ -66,7 +66,7 @@ fn a_sender_is_told_each_ref_once() {
     }
     assert!(has_scrapes(&shard, 3));
     let outcome = send(&shard, &[CachedRef::NONE; SERIES], 4000, EVER);
-    assert_eq!((outcome.written, told(&outcome)), (SERIES as u64, vec![]), "one that keeps none isn't told");
+    assert_eq!((outcome.written, told(&outcome)), (SERIES as u64, vec![]), "one that keeps none gets none");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_right_ref_needs_no_search() {
     let outcome = send(&shard, &refs, 2000, EVER);
     assert_eq!((outcome.written, told(&outcome)), (SERIES as u64, vec![]));
     assert_eq!(shard.borrow().stats().samples, 2 * SERIES as u64);
-    assert_eq!(shard.borrow().store.size().series, SERIES, "none is made anew");
+    assert_eq!(shard.borrow().store.size().series, SERIES, "none is made again");
 }
 
 #[test]

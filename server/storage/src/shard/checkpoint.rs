@@ -1,17 +1,17 @@
 //! Checkpoints of a shard: its series as they are while the scan comes by, in slices beside traffic.
 //!
-//! The scan needs no stop: what changes behind its back stands in the groups from the scan's begin
+//! The scan needs no stop: what changes behind its back is in the groups from the scan's begin
 //! on, which a replay reads after the checkpoint, and a sample that is in both counts once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::shard::exemplars::ring::Arrival;
+use crate::shard::exemplars::ring::ExemplarNumber;
 use crate::shard::{Host, Shard};
 use crate::wal::checkpoint::{CheckpointWriter, truncate};
 use crate::wal::log::DiskLog;
-use crate::wal::record::{Claim, ClaimKind, Snapshot};
+use crate::wal::record::{CheckpointFrame, Claim, ClaimKind};
 use crate::wal::segments::{SegmentPlace, SegmentSet};
 use crate::wal::{Log, LogError, Lsn};
 use silverback_host::disk::{Disk, DiskError};
@@ -36,7 +36,7 @@ const REMOVED_MIN: usize = 10_000;
 pub struct CheckpointPlace<D> {
     /// The log's files.
     pub segments: SegmentPlace<D>,
-    /// The segments that checkpoints let go of.
+    /// The segments that checkpoints release.
     pub segment_set: Rc<RefCell<SegmentSet>>,
     /// The log's bytes with which a checkpoint is due at the earliest.
     pub bytes_min: u64,
@@ -57,7 +57,7 @@ pub enum CheckpointError {
 const OVERDUE_GROWTH_MAX: u64 = 3;
 
 /// Whether a checkpoint is worth its while: the log is as large as the shard, or the segments that it would
-/// let go of are, with however little in each, or many refs wait, or somebody asked.
+/// release are, with however little in each, or many refs wait, or somebody asked.
 pub fn is_due<D>(shard: &Shard, log: &DiskLog, place: &CheckpointPlace<D>) -> bool {
     let due_bytes = due_bytes(shard, place);
     log.counts().since_checkpoint_bytes >= due_bytes
@@ -70,7 +70,7 @@ fn due_bytes<D>(shard: &Shard, place: &CheckpointPlace<D>) -> u64 {
     place.bytes_min.max(shard.memory_bytes().total() as u64)
 }
 
-/// Writes a checkpoint and lets go of what it makes superfluous. Bounds the log until it is there,
+/// Writes a checkpoint and removes what it makes superfluous. Bounds the log until it is there,
 /// from its length now on: it may be long because none was due, and that is no reason to refuse writes.
 pub async fn write<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
@@ -90,7 +90,7 @@ pub async fn write<D: Disk, H: Host>(
     Ok(())
 }
 
-/// Tells the first group that a replay still needs.
+/// Returns the first group that a replay still needs.
 async fn write_and_count<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     log: &DiskLog,
@@ -129,7 +129,7 @@ async fn write_and_count<D: Disk, H: Host>(
     Ok(first)
 }
 
-/// Writes the first checkpoint of a log that has no group yet. Tells its size in bytes.
+/// Writes the first checkpoint of a log that has no group yet. Returns its size in bytes.
 pub async fn write_first<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     place: &SegmentPlace<D>,
@@ -139,7 +139,7 @@ pub async fn write_first<D: Disk, H: Host>(
 }
 
 /// The pace of a checkpoint beside a log that is written.
-struct Pace<'a> {
+struct CheckpointPace<'a> {
     log: &'a DiskLog,
     began_us: u64,
     /// Of the log, when the checkpoint began.
@@ -148,7 +148,7 @@ struct Pace<'a> {
     bytes: u64,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> CheckpointPace<'a> {
     fn new(log: &'a DiskLog, now_us: u64) -> Self {
         Self { log, began_us: now_us, log_bytes: log.counts().written_bytes, bytes: 0 }
     }
@@ -170,7 +170,7 @@ async fn write_behind<D: Disk, H: Host>(
     host: &H,
     first: Lsn,
 ) -> Result<u64, CheckpointError> {
-    let pace = Pace::new(log, host.monotonic_us());
+    let pace = CheckpointPace::new(log, host.monotonic_us());
     let file = scan_to_file(shard, place, host, first, Some(pace)).await?;
     // A series that was removed before the scan came by is not in it, but may have samples in those
     // groups: the checkpoint counts only once the removal is on disk too.
@@ -188,7 +188,7 @@ async fn scan_to_file<D: Disk, H: Host>(
     place: &SegmentPlace<D>,
     host: &H,
     first: Lsn,
-    pace: Option<Pace<'_>>,
+    pace: Option<CheckpointPace<'_>>,
 ) -> Result<CheckpointWriter<D>, DiskError> {
     let mut file = CheckpointWriter::create(place, first).await?;
     match scan(shard, &mut file, host, pace).await {
@@ -204,12 +204,12 @@ async fn scan<D: Disk, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     file: &mut CheckpointWriter<D>,
     host: &H,
-    mut pace: Option<Pace<'_>>,
+    mut pace: Option<CheckpointPace<'_>>,
 ) -> Result<(), DiskError> {
     let end = shard.borrow().store.end();
-    // Later ones stand in the groups from the scan's begin on, and the series of these are in the scan if they stay.
+    // Later ones are in the groups from the scan's begin on, and the series of these are in the scan if they stay.
     let exemplars_end = shard.borrow().exemplars.end();
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = CheckpointFrame::default();
     let (mut from, mut series, mut chunks) = (0, 0, 0);
     while from < end {
         let to = end.min(from + STEP);
@@ -222,7 +222,7 @@ async fn scan<D: Disk, H: Host>(
         from = to;
         write_if_full(file, &mut snapshot, host, &mut pace).await?;
     }
-    let mut next = Some(Arrival::default());
+    let mut next = Some(ExemplarNumber::default());
     while let Some(from) = next {
         let copy = |series, exemplar: &Exemplar<'_>| snapshot.exemplar(series, exemplar);
         next = shard.borrow().visit_exemplars((from, exemplars_end), copy);
@@ -246,9 +246,9 @@ async fn scan<D: Disk, H: Host>(
 /// Writes a frame once there is enough for one, at its pace.
 async fn write_if_full<D: Disk, H: Host>(
     file: &mut CheckpointWriter<D>,
-    snapshot: &mut Snapshot,
+    snapshot: &mut CheckpointFrame,
     host: &H,
-    pace: &mut Option<Pace<'_>>,
+    pace: &mut Option<CheckpointPace<'_>>,
 ) -> Result<(), DiskError> {
     if snapshot.bytes() >= FRAME_BYTES {
         host.release_slice();
@@ -263,15 +263,15 @@ async fn write_if_full<D: Disk, H: Host>(
 }
 
 impl Shard {
-    /// The cells that came to the shard: the groups with their claims may be let go of.
-    fn claim(&self, snapshot: &mut Snapshot) {
+    /// The cells that came to the shard: the groups with their claims may be removed.
+    fn claim(&self, snapshot: &mut CheckpointFrame) {
         for (cell, epoch) in self.ownership.claims() {
             snapshot.claimed(Claim { cell, epoch, kind: ClaimKind::Owned, other: self.id });
         }
     }
 
-    /// Copies a series, if there is one, and tells its number of chunks.
-    pub(super) fn copy(&mut self, at: SeriesRef, snapshot: &mut Snapshot) -> Option<u64> {
+    /// Copies a series, if there is one, and returns its number of chunks.
+    pub(super) fn copy(&mut self, at: SeriesRef, snapshot: &mut CheckpointFrame) -> Option<u64> {
         if !self.store.holds(at) {
             return None;
         }
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_checkpoint_goes_on_as_fast_as_its_rate_and_the_log_s_growth_allow() {
         let log = DiskLog::new(AckMode::Durable, Arc::default());
-        let mut pace = Pace::new(&log, 5_000_000);
+        let mut pace = CheckpointPace::new(&log, 5_000_000);
         assert_eq!(pace.after(BYTES_PER_S, 5_000_100), Duration::from_micros(999_900));
         assert_eq!(pace.after(BYTES_PER_S / 2, 6_000_000), Duration::from_millis(500));
         log.count(|counts| counts.written_bytes += BYTES_PER_S);

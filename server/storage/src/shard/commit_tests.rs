@@ -83,7 +83,7 @@ struct Held {
     inbox: Rc<Inbox>,
     host: Scripted,
     replies: Rc<RefCell<Vec<ShardReply>>>,
-    /// Who is answered next sends again at once.
+    /// Whoever is answered next sends again at once.
     sends_again: Rc<Cell<bool>>,
     run: LocalBoxFuture<'static, ()>,
 }
@@ -133,7 +133,7 @@ impl Held {
         self.inbox.push(NOBODY, ShardRequest::Ask(ControlRequest::Checkpoint));
     }
 
-    /// Lets it run as far as it can. Tells whether it has ended.
+    /// Lets it run as far as it can. Returns whether it has ended.
     fn go_on(&mut self) -> bool {
         self.run.as_mut().now_or_never().is_some()
     }
@@ -149,7 +149,7 @@ impl Held {
         (self.log.commits.get(), self.shard.borrow().stats().parts)
     }
 
-    /// How many samples each write had that was answered since this was asked last: all of them were taken in.
+    /// How many samples each write had that was answered since this was asked last: all of them were accepted.
     fn written(&self) -> Vec<u64> {
         let written = |reply| match reply {
             ShardReply::Write(WriteReply::Written(ack)) if ack.refusals.is_none() => ack.written,
@@ -171,7 +171,7 @@ impl Held {
 }
 
 fn failed() -> Result<(), LogError> {
-    Err(LogError::Failed("it was told to".into()))
+    Err(LogError::Failed("it was made to".into()))
 }
 
 const DURABLE: Option<bool> = Some(true);
@@ -243,7 +243,7 @@ fn a_commit_that_ends_within_a_part_answers_at_once_and_the_next_begins_with_tha
     held.write(MORE_THAN_A_SLICE, 2000);
     held.write(3, 3000);
     assert!(!held.go_on());
-    assert_eq!(held.done(), (1, 1), "it is in the midst of the second");
+    assert_eq!(held.done(), (1, 1), "it is in the middle of the second");
     assert!(!held.end_commit(Ok(())));
     assert_eq!((held.answers(), held.done()), (vec![DURABLE], (2, 3)));
     assert!(!held.end_commit(Ok(())));
@@ -286,7 +286,7 @@ fn writes_that_come_right_after_a_commit_share_the_next_one() {
     assert_eq!(
         (commit(&mut held), held.log.commits.get()),
         (1, 1),
-        "the second waits for who was just answered"
+        "the second waits for those just answered"
     );
     assert_eq!(send(&mut held), 2, "both are there");
     assert_eq!(commit(&mut held), 2, "one commit answers both");

@@ -15,8 +15,10 @@ use futures::future::select;
 
 use crate::cell::histograms::{HistogramChunks, HistogramsWithout};
 use crate::cell::rest::{Rest, Without};
-use crate::message::{Deleted, Deletion, DeletionError, DeletionReply, ReadError, ReadTicket, Selection};
-use crate::shard::read::Found;
+use crate::message::{
+    Deleted, Deletion, DeletionError, DeletionReply, ReadTicket, Selection, ShardReadError,
+};
+use crate::shard::read::FoundSeries;
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::{Journal, Log};
 use silverback_model::{CellId, Epoch, SeriesRef};
@@ -40,7 +42,7 @@ pub(crate) async fn delete<L: Log, H: Host>(
     let job = Job { shard, reads, log, host, ticket, epoch, until_us };
     let mut progress = Progress::default();
     let went = job.delete_all(&selections, &mut progress).await;
-    // Also where not all of it went: what is told to be gone stays so. And where nothing did: what is asked for may
+    // Also where not all of it went: what was reported as gone stays so. And where nothing did: what is asked for may
     // have gone before, by retention or by a deletion that failed, and not be gone from the disk yet.
     let written = job.write_out(&mut progress).await;
     if progress.deleted.series > 0 {
@@ -48,7 +50,7 @@ pub(crate) async fn delete<L: Log, H: Host>(
         // room for others may be why they went.
         job.log.ask_checkpoint();
     }
-    let moved = if progress.has_moved || job.is_stale() { Err(ReadError::Moved.into()) } else { Ok(()) };
+    let moved = if progress.has_moved || job.is_stale() { Err(ShardReadError::Moved.into()) } else { Ok(()) };
     DeletionReply { deleted: progress.deleted, ended: written.and(went).and(moved) }
 }
 
@@ -135,7 +137,7 @@ impl<L: Log, H: Host> Job<L, H> {
             }
             self.wait_for_cells(settled).await;
             if self.ticket.is_cancelled() {
-                return Err(ReadError::Cancelled.into());
+                return Err(ShardReadError::Cancelled.into());
             }
         }
     }
@@ -156,15 +158,15 @@ impl<L: Log, H: Host> Job<L, H> {
     /// Gives those back whose cells are on their way.
     async fn delete_series(
         &self,
-        series: &[Found],
+        series: &[FoundSeries],
         range_ms: &RangeInclusive<i64>,
         progress: &mut Progress,
-    ) -> Result<Vec<Found>, DeletionError> {
+    ) -> Result<Vec<FoundSeries>, DeletionError> {
         let mut waiting = Vec::new();
         for found in series {
             self.host.yield_if_needed().await;
             if self.ticket.is_cancelled() {
-                return Err(ReadError::Cancelled.into());
+                return Err(ShardReadError::Cancelled.into());
             }
             let went =
                 self.shard.borrow_mut().delete_in(*found, self.epoch, range_ms, &mut *self.log.journal());
@@ -214,7 +216,7 @@ impl Shard {
     /// Deletes a found series' samples in a range.
     fn delete_in(
         &mut self,
-        found: Found,
+        found: FoundSeries,
         epoch: Epoch,
         range_ms: &RangeInclusive<i64>,
         journal: &mut impl Journal,

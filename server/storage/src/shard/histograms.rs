@@ -1,14 +1,14 @@
-//! The way of a part's native histograms into the shard: each is read from the request's bytes, judged, and taken in
+//! The way of a part's native histograms into the shard: each is read from the request's bytes, judged, and accepted
 //! by its series. Knows nothing of the part's floats, which come before.
 
 use crate::cell::series::SeriesStore;
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{PartHistogram, WriteBody};
 use crate::shard::Shard;
-use crate::shard::append::{OfPart, PartOutcome, Run, TimeBounds};
+use crate::shard::append::{OfPart, PartOutcome, RefusedRun, TimeBounds};
 use crate::wal::Journal;
 use silverback_model::histogram::Histogram;
-use silverback_model::histogram::wire::{ReadMessage, Untimed, WireFault};
+use silverback_model::histogram::wire::{HistogramWireError, ReadMessage, Untimed};
 use silverback_model::limits::HISTOGRAM_SCRATCH_BYTES_KEPT;
 use silverback_model::{RefusedReason, Sample};
 
@@ -81,7 +81,7 @@ impl Shard {
             Err(reason) => {
                 let newest_ms = series.map(|series| self.store.newest_ms(series));
                 let first = Sample::new(time_ms, 0.0);
-                let run = Run { reason, first, newest_ms, has_histograms: true, samples: 1 };
+                let run = RefusedRun { reason, first, newest_ms, has_histograms: true, samples: 1 };
                 self.refuse(run, of_part, entry.labels, outcome);
             }
         }
@@ -154,15 +154,15 @@ impl Shard {
     }
 }
 
-/// Reads and judges a histogram, and tells what its message says, or why it is refused.
+/// Reads and judges a histogram, and returns what its message says, or why it is refused.
 fn read<'a>(
     OfPart { body, bounds }: OfPart<'a>,
     entry: &PartHistogram,
     scratch: &mut Histogram,
 ) -> Result<ReadMessage<'a>, (i64, RefusedReason)> {
     let mut read = scratch.read_untimed(body.message(entry.message)).map_err(|fault| match fault {
-        WireFault::Malformed => (0, RefusedReason::MalformedHistogram),
-        WireFault::Histogram(fault) => (0, fault.into()),
+        HistogramWireError::Malformed => (0, RefusedReason::MalformedHistogram),
+        HistogramWireError::Histogram(fault) => (0, fault.into()),
     })?;
     let (time_ms, schema) = (read.times.timestamp_ms, scratch.schema);
     bounds.check(Sample::new(time_ms, 0.0)).map_err(|reason| (time_ms, reason))?;

@@ -1,5 +1,5 @@
-//! A part on its way into the shard: how far it is taken in, what became of that, and what turned out to be another
-//! shard's. Knows the pieces that a part is taken in by, and neither when they are nor who else waits.
+//! A part on its way into the shard: how far it is appended, what became of that, and what turned out to be another
+//! shard's. Knows the pieces that a part is appended by, and neither when they are nor who else waits.
 
 use std::collections::VecDeque;
 
@@ -15,14 +15,14 @@ use silverback_model::Epoch;
 /// What an exemplar costs, in samples.
 const EXEMPLAR_COST: usize = 32;
 
-/// Exemplars of a part, and metadata, that are taken in between two looks at the clock: some 100 µs.
+/// Exemplars of a part, and metadata, that are appended between two looks at the clock: some 100 µs.
 const PIECE_EXEMPLARS: usize = 128;
 const PIECE_METADATA: usize = 16;
 
 /// Bytes of a histogram that cost what a sample costs, in the log and in time.
 const HISTOGRAM_BYTES: usize = 64;
 
-/// A part that is taken in as far as it is.
+/// A part that is appended as far as it is.
 #[derive(Debug)]
 pub(super) struct PartInProgress {
     pub(super) to: ReplyTo,
@@ -30,7 +30,7 @@ pub(super) struct PartInProgress {
     /// What comes after it in its stream, and waits for it.
     followers: VecDeque<(ReplyTo, WritePart)>,
     position: PartPosition,
-    /// A series' samples that are sorted before they are taken in.
+    /// A series' samples that are sorted before they are appended.
     sorting: Option<Sorting>,
     histograms: usize,
     exemplars: usize,
@@ -39,12 +39,12 @@ pub(super) struct PartInProgress {
     moved: Option<Box<MovedSeries>>,
     /// Of the routing by which what moved was taken out last.
     settled: Option<Epoch>,
-    /// What was taken in since that was asked for last, in samples.
+    /// What was appended since that was asked for last, in samples.
     cost: usize,
 }
 
 impl PartInProgress {
-    /// One of which nothing is taken in.
+    /// One of which nothing is appended.
     pub(super) fn new(to: ReplyTo, write: WritePart) -> Self {
         Self {
             to,
@@ -82,7 +82,7 @@ impl PartInProgress {
         std::mem::take(&mut self.followers)
     }
 
-    /// Takes out what became another shard's, of what isn't taken in yet. To be called before each turn: cells leave
+    /// Takes out what became another shard's, of what isn't appended yet. To be called before each turn: cells leave
     /// between two of them alone.
     pub(super) fn give_up_moved(&mut self, ownership: &Ownership) {
         let settled = ownership.settled();
@@ -94,7 +94,7 @@ impl PartInProgress {
             return;
         }
         debug_assert!(self.can_wait(), "what is being sorted has its places in the part");
-        self.let_go_of_taken();
+        self.drain_taken();
         let moved = ownership.split_off(&mut self.write);
         match &mut self.moved {
             Some(before) => before.parts.append(moved.parts),
@@ -102,14 +102,14 @@ impl PartInProgress {
         }
     }
 
-    fn let_go_of_taken(&mut self) {
+    fn drain_taken(&mut self) {
         let part = &mut self.write.part;
-        self.position.let_go_of_taken(part);
+        self.position.drain_taken(part);
         part.histograms.drain(..std::mem::take(&mut self.histograms));
         part.exemplars.drain(..std::mem::take(&mut self.exemplars));
     }
 
-    /// Takes a piece in: what is done between two looks at the clock. `now_ms` tells when metadata is heard.
+    /// Takes a piece in: what is done between two looks at the clock. `now_ms` says when metadata is heard.
     pub(super) fn append_piece(
         &mut self,
         shard: &mut Shard,
@@ -151,7 +151,7 @@ impl PartInProgress {
         self.settled.is_some()
     }
 
-    /// Whether all of it is taken in.
+    /// Whether all of it is appended.
     pub(super) fn is_whole(&self) -> bool {
         let part = &self.write.part;
         self.position.is_end(part.series.len())
@@ -165,7 +165,7 @@ impl PartInProgress {
         self.sorting.is_none()
     }
 
-    /// What was taken in since this was asked last, in samples.
+    /// What was appended since this was asked last, in samples.
     pub(super) fn take_cost(&mut self) -> usize {
         std::mem::take(&mut self.cost)
     }
@@ -176,7 +176,7 @@ impl PartInProgress {
     }
 }
 
-/// The next few of a list of which some are taken in.
+/// The next few of a list of which some are appended.
 fn next_of<'a, T>(all: &'a [T], taken: &mut usize, most: usize) -> Option<&'a [T]> {
     let next = all[*taken..].chunks(most).next()?;
     *taken += next.len();

@@ -61,7 +61,7 @@ impl Inbox {
         self.wake();
     }
 
-    /// Closes it, where nobody waits for what is in it: writes are let go, in the midst of a part, too.
+    /// Closes it, where nobody waits for what is in it: writes are given up, in the middle of a part, too.
     pub fn abandon(&self) {
         self.abandoned.set(true);
         self.writes.borrow_mut().clear();
@@ -100,7 +100,7 @@ impl Inbox {
         self.unbegun_us.get() >= PART_TURN_US
     }
 
-    /// Asks the worker for a sign that it is there. Tells whether it gave the one that was asked for before.
+    /// Asks the worker for a sign that it is there. Returns whether it gave the one that was asked for before.
     pub fn ask_for_sign(&self) -> bool {
         let gave = !self.sign_wanted.replace(true);
         self.wake();
@@ -159,7 +159,7 @@ impl Inbox {
         self.questions.borrow_mut().pop_front()
     }
 
-    /// Waits for any request. Tells whether there is one: `false` once the inbox is closed and empty.
+    /// Waits for any request. Returns whether there is one: `false` once the inbox is closed and empty.
     pub(super) async fn wait(&self) -> bool {
         self.poll(|| (!self.is_empty()).then_some(true).or(self.closed.get().then_some(false))).await
     }

@@ -13,7 +13,7 @@ use crate::cell::series::LabelRef;
 use crate::shard::postings::{Postings, set_bytes_max};
 use silverback_model::encode_label;
 
-/// Values that a table may have to be made anew in a smaller size at one go: the others wait meanwhile. A larger
+/// Values that a table may have to be made again in a smaller size at one go: the others wait meanwhile. A larger
 /// one keeps its five bytes for each value that it had until it is as small, or empty.
 const SHRUNK_MAX: usize = 1024;
 
@@ -21,12 +21,12 @@ const SHRUNK_MAX: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NameRef(pub u32);
 
-/// A moment of the index: what came later is told apart from what was there, though refs are used again.
+/// A moment of the index: what came later is distinguished from what was there, though refs are used again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moment(u32);
+pub struct IndexMoment(u32);
 
-impl Moment {
-    /// Whether this lies before another one. Moments are some 2^31 new names and pairs apart at the most: far
+impl IndexMoment {
+    /// Whether this lies before another one. Moments are some 2^31 new names and pairs apart at most: far
     /// more than come while one read goes on.
     fn is_before(self, other: Self) -> bool {
         other.0.wrapping_sub(self.0) as i32 > 0
@@ -40,13 +40,13 @@ impl Moment {
 #[derive(Debug, Default)]
 struct Name {
     text: Box<str>,
-    since: Moment,
+    since: IndexMoment,
     values: HashTable<LabelRef>,
     /// Counts up whenever the table's entries may have changed their places.
     places: Places,
 }
 
-/// Tells a table's order of entries from the one after it was made anew.
+/// Tells a table's order of entries from the one after it was made again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Places(u32);
 
@@ -60,7 +60,7 @@ pub(crate) struct PairsListed {
 
 /// Whether a list of pairs is at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListProgress {
     /// Go on.
     Part,
     /// That was all.
@@ -78,7 +78,7 @@ impl PairsListed {
         self.pairs
     }
 
-    /// What was listed since this was asked last. A list that begins anew gives pairs again.
+    /// What was listed since this was asked last. A list that starts over gives pairs again.
     pub(crate) fn take_pairs(&mut self) -> Vec<LabelRef> {
         std::mem::take(&mut self.pairs)
     }
@@ -101,7 +101,7 @@ impl NamesListed {
 #[derive(Debug)]
 struct Pair {
     name: NameRef,
-    since: Moment,
+    since: IndexMoment,
     value: Box<str>,
     postings: Postings,
 }
@@ -110,7 +110,7 @@ impl Default for Pair {
     fn default() -> Self {
         Self {
             name: NameRef(0),
-            since: Moment::default(),
+            since: IndexMoment::default(),
             value: Box::default(),
             postings: Postings::default(),
         }
@@ -127,7 +127,7 @@ pub struct LabelIndex {
     all: Postings,
     hasher: DefaultHashBuilder,
     /// Moves on with each name and pair that is new.
-    now: Moment,
+    now: IndexMoment,
     text_bytes: usize,
     postings_bytes: usize,
     /// The names' tables of values.
@@ -163,7 +163,7 @@ impl LabelIndex {
         let room = values.capacity() - values.len();
         values.insert_unique(hash, label, |pair| hasher.hash_one(pairs.get(pair.0).value.as_bytes()));
         if values.capacity() - values.len() > room {
-            // It was made larger, or in its old size anew without the holes that removed entries left.
+            // It was made larger, or in its old size again without the holes that removed entries left.
             places.0 = places.0.wrapping_add(1);
         }
         self.value_table_bytes += heap_bytes(values.allocation_size());
@@ -241,13 +241,13 @@ impl LabelIndex {
         }
     }
 
-    /// Gives the memory of some places back that names or pairs have left. Tells whether there were any.
+    /// Gives the memory of some places back that names or pairs have left. Returns whether there were any.
     pub(crate) fn give_page_back(&mut self) -> bool {
         self.names.give_back_page() || self.pairs.give_back_page()
     }
 
     /// The present moment.
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> IndexMoment {
         self.now
     }
 
@@ -257,12 +257,12 @@ impl LabelIndex {
     }
 
     /// Lists the next names, of so many places. Names that come or go meanwhile may be in it or not.
-    pub(crate) fn list_names(&self, places: usize, listed: &mut NamesListed) -> Listed {
+    pub(crate) fn list_names(&self, places: usize, listed: &mut NamesListed) -> ListProgress {
         let end = self.names.end().min(listed.next.saturating_add(places as u32));
         let places = (listed.next..end).map(NameRef);
         listed.names.extend(places.filter(|name| !self.name(*name).is_empty()));
         listed.next = end;
-        if end == self.names.end() { Listed::All } else { Listed::Part }
+        if end == self.names.end() { ListProgress::All } else { ListProgress::Part }
     }
 
     /// A name's text; empty for one that went since its ref was taken.
@@ -271,7 +271,7 @@ impl LabelIndex {
     }
 
     /// The text of a name that was there at a moment. `None`: it went.
-    pub(crate) fn name_since(&self, name: NameRef, moment: Moment) -> Option<&str> {
+    pub(crate) fn name_since(&self, name: NameRef, moment: IndexMoment) -> Option<&str> {
         let Name { text, since, .. } = self.names.get(name.0);
         (!text.is_empty() && !moment.is_before(*since)).then_some(&**text)
     }
@@ -291,7 +291,7 @@ impl LabelIndex {
         self.by_name.get(name.as_bytes()).map_or(0, |name| self.names.get(name.0).values.len())
     }
 
-    /// What a set of series takes at the most, in bytes.
+    /// What a set of series takes at most, in bytes.
     pub(crate) fn set_bytes_max(&self) -> usize {
         set_bytes_max(self.all.series())
     }
@@ -305,9 +305,9 @@ impl LabelIndex {
     }
 
     /// Lists the next pairs of a name, of so many places; none where no series has it. A list whose
-    /// table was made anew meanwhile begins anew. Pairs that come or go meanwhile may be in it or not.
-    pub(crate) fn list_pairs(&self, name: &str, places: usize, listed: &mut PairsListed) -> Listed {
-        let Some(name_ref) = self.by_name.get(name.as_bytes()) else { return Listed::All };
+    /// table was made again meanwhile starts over. Pairs that come or go meanwhile may be in it or not.
+    pub(crate) fn list_pairs(&self, name: &str, places: usize, listed: &mut PairsListed) -> ListProgress {
+        let Some(name_ref) = self.by_name.get(name.as_bytes()) else { return ListProgress::All };
         let name = self.names.get(name_ref.0);
         let of = Some((*name_ref, name.places));
         if listed.of != of {
@@ -318,7 +318,7 @@ impl LabelIndex {
         let found = (listed.next..end).filter_map(|place| name.values.get_bucket(place));
         listed.pairs.extend(found);
         listed.next = end;
-        if end == name.values.num_buckets() { Listed::All } else { Listed::Part }
+        if end == name.values.num_buckets() { ListProgress::All } else { ListProgress::Part }
     }
 
     /// The pair of exactly this name and value.
@@ -338,11 +338,11 @@ impl LabelIndex {
     }
 
     /// The value of a pair that was there at a moment. `None`: it went.
-    pub(crate) fn value_since(&self, label: LabelRef, moment: Moment) -> Option<&str> {
+    pub(crate) fn value_since(&self, label: LabelRef, moment: IndexMoment) -> Option<&str> {
         self.pair_since(label, moment).map(|pair| &*pair.value)
     }
 
-    fn pair_since(&self, label: LabelRef, moment: Moment) -> Option<&Pair> {
+    fn pair_since(&self, label: LabelRef, moment: IndexMoment) -> Option<&Pair> {
         let pair = self.pairs.get(label.0);
         // No label has an empty value.
         (!pair.value.is_empty() && !moment.is_before(pair.since)).then_some(pair)
@@ -355,7 +355,7 @@ impl LabelIndex {
 
     /// How two label sets of a moment are ordered: by names and values in turn, as remote read wants them. What
     /// went since then comes first, so that a sort that goes on meanwhile keeps the order of all that stays.
-    pub(crate) fn compare(&self, a: &[LabelRef], b: &[LabelRef], moment: Moment) -> Ordering {
+    pub(crate) fn compare(&self, a: &[LabelRef], b: &[LabelRef], moment: IndexMoment) -> Ordering {
         for (left, right) in a.iter().zip(b) {
             if left != right {
                 return self.compare_pairs(*left, *right, moment);
@@ -365,7 +365,7 @@ impl LabelIndex {
     }
 
     /// How two labels of a moment that aren't the same follow each other.
-    pub(crate) fn compare_pairs(&self, a: LabelRef, b: LabelRef, moment: Moment) -> Ordering {
+    pub(crate) fn compare_pairs(&self, a: LabelRef, b: LabelRef, moment: IndexMoment) -> Ordering {
         match (self.pair_since(a, moment), self.pair_since(b, moment)) {
             (Some(left), Some(right)) if left.name == right.name => left.value.cmp(&right.value),
             // Each name is there once.
@@ -450,7 +450,7 @@ mod tests {
         let mut index = LabelIndex::default();
         let stay: Vec<_> = (0..1000).map(|i| add(&mut index, i, &[("pod", &format!("p{i}"))])[0]).collect();
         let (mut listed, mut parts) = (PairsListed::default(), 1);
-        while index.list_pairs("pod", 64, &mut listed) == Listed::Part {
+        while index.list_pairs("pod", 64, &mut listed) == ListProgress::Part {
             come_and_go(&mut index, parts);
             parts += 1;
         }
@@ -478,7 +478,7 @@ mod tests {
             }
         });
         let mut listed = PairsListed::default();
-        assert_eq!(LabelIndex::default().list_pairs("pod", 64, &mut listed), Listed::All);
+        assert_eq!(LabelIndex::default().list_pairs("pod", 64, &mut listed), ListProgress::All);
         assert!(listed.into_pairs().is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! Late samples on their way through a shard: what is taken in, and what a replay has.
+//! Late samples on their way through a shard: what is accepted, and what a replay has.
 
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::delete::tests::{KeptLog, check_replays, held};

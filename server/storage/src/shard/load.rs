@@ -26,7 +26,7 @@ pub struct CoreTime {
 /// where it went: the sum over the shards is its load all the time.
 #[derive(Debug)]
 pub(super) struct LoadMeter {
-    seen: Option<Seen>,
+    seen: Option<LastCounters>,
     cells: Box<[Metered]>,
     core_busy_us_per_s: f64,
     other_busy_us_per_s: f64,
@@ -34,7 +34,7 @@ pub(super) struct LoadMeter {
 
 /// The counters at the last look.
 #[derive(Debug)]
-struct Seen {
+struct LastCounters {
     time: CoreTime,
     append_us: u64,
 }
@@ -63,7 +63,7 @@ impl Default for LoadMeter {
 impl LoadMeter {
     /// Takes in what was counted since the last look.
     fn look(&mut self, time: CoreTime, append_us: u64, cells: &[Cell]) {
-        let Some(seen) = self.seen.replace(Seen { time, append_us }) else {
+        let Some(seen) = self.seen.replace(LastCounters { time, append_us }) else {
             self.cells.iter_mut().zip(cells).for_each(|(metered, cell)| metered.seen_samples = cell.samples);
             return;
         };

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::cell::SeriesRef;
 use crate::cell::series::Retained;
-use crate::shard::exemplars::ring::Arrival;
+use crate::shard::exemplars::ring::ExemplarNumber;
 use crate::shard::{Host, Shard};
 use crate::wal::{Journal, Log};
 
@@ -17,7 +17,7 @@ const STEP: u32 = 64;
 /// Series that are asked for the time that a shard has reached.
 const ASKED_MAX: u32 = 1000;
 
-/// How retention stands to the wall clock.
+/// How retention compares to the wall clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetentionState {
     /// How far the time that it goes by is behind the wall clock, in ms.
@@ -52,7 +52,7 @@ pub async fn retain<H: Host, L: Log>(shard: &Rc<RefCell<Shard>>, log: &L, host: 
 
 /// Exemplars are older than their series' samples, too, once these are kept and they aren't.
 async fn drop_exemplars<H: Host>(shard: &Rc<RefCell<Shard>>, host: &H, horizon_ms: i64) {
-    let mut from = Arrival::default();
+    let mut from = ExemplarNumber::default();
     loop {
         let next = shard.borrow_mut().drop_exemplars_before(horizon_ms, from);
         let Some(next) = next else { return };
@@ -106,7 +106,7 @@ impl Shard {
         newest.get(newest.len() / 2).copied()
     }
 
-    /// Says how retention stands to the wall clock.
+    /// Says how retention compares to the wall clock.
     pub fn note_retention(&mut self, state: RetentionState) {
         self.counters.retention_behind_ms = state.behind_ms;
         self.counters.clock_jumps = state.jumps;

@@ -8,12 +8,12 @@ use crate::message::{MemoryPressure, ShardMemory};
 use crate::shard::Shard;
 use silverback_model::limits::memory::{NEW_SERIES_PERCENT, RECOVERY_PERCENT};
 
-/// New series that are made at the most between two looks at what is held, while there is ample room, ...
+/// New series that are made at most between two looks at what is held, while there is ample room, ...
 const UNSEEN_SERIES_MAX: u32 = 16;
 /// ... and what the texts of their labels may take.
 const UNSEEN_TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Tells from a shard's memory what is to be refused.
+/// Decides by a shard's memory what is to be refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryGate {
     /// New series stop short of it.
@@ -75,7 +75,7 @@ impl MemoryGate {
             && unseen_bytes < UNSEEN_TEXT_BYTES_MAX
     }
 
-    /// What was made takes much more than a new series mostly does: it is looked before the next one.
+    /// What was made takes much more than a new series mostly does: the next one waits for a look.
     pub(super) fn look_before_next(&mut self) {
         self.unseen_series = UNSEEN_SERIES_MAX;
     }

@@ -11,7 +11,7 @@ use crate::message::{PartMetadata, WriteBody};
 use crate::shard::Shard;
 use crate::wal::Journal;
 use silverback_model::limits::{METADATA_METRICS_MAX, METADATA_PER_METRIC_MAX, METADATA_SHARE};
-use silverback_model::{Metadata, MetadataRefused, MetricType};
+use silverback_model::{Metadata, MetadataRejected, MetricType};
 
 /// Names that are looked at between two looks at the slice.
 pub(super) const STEP: usize = 32;
@@ -83,7 +83,7 @@ impl MetadataStore {
     }
 
     /// Notes what is said of a metric at a time.
-    pub(crate) fn hear(&mut self, metadata: &Metadata<'_>, now_ms: i64) -> Result<Heard, MetadataRefused> {
+    pub(crate) fn hear(&mut self, metadata: &Metadata<'_>, now_ms: i64) -> Result<Heard, MetadataRejected> {
         let known = self.by_name.get_mut(metadata.name);
         let is_new_name = known.is_none();
         if let Some(said) = known.and_then(|all| all.iter_mut().find(|said| said.is(metadata))) {
@@ -94,7 +94,7 @@ impl MetadataStore {
         let said = Said { kind, help: help.into(), unit: unit.into(), seen_ms: now_ms };
         let bytes = said.bytes() + if is_new_name { name_bytes(name) } else { 0 };
         if self.bytes + bytes > self.bytes_max || is_new_name && self.metrics() == METADATA_METRICS_MAX {
-            return Err(MetadataRefused::Full);
+            return Err(MetadataRejected::Full);
         }
         self.bytes += bytes;
         let all = self.by_name.entry(name.into()).or_default();
@@ -106,7 +106,7 @@ impl MetadataStore {
         Ok(Heard::New)
     }
 
-    /// Hands on what is said of some names, those behind `passed`. Where to go on.
+    /// Passes on what is said of some names, those after `passed`. Where to go on.
     pub(crate) fn visit(
         &self,
         passed: Option<&str>,
@@ -121,14 +121,14 @@ impl MetadataStore {
         last
     }
 
-    /// Hands on what is said of one name.
+    /// Passes on what is said of one name.
     pub(crate) fn visit_one(&self, name: &str, mut visit: impl FnMut(Metadata<'_>)) {
         if let Some((name, all)) = self.by_name.get_key_value(name) {
             all.iter().for_each(|said| visit(said.of(name)));
         }
     }
 
-    /// Lets go of what nobody has said since a time, of some names behind `passed`. Where to go on.
+    /// Drops what nobody has said since a time, of some names after `passed`. Where to go on.
     fn drop_before(&mut self, horizon_ms: i64, passed: Option<&str>) -> Option<Box<str>> {
         let from = passed.map_or(Bound::Unbounded, Bound::Excluded);
         let (mut last, mut emptied) = (None, Vec::new());
@@ -172,7 +172,7 @@ impl Shard {
         }
     }
 
-    /// Lets go of what nobody has said since a time, of some names behind `passed`. Where to go on.
+    /// Drops what nobody has said since a time, of some names after `passed`. Where to go on.
     pub(super) fn drop_metadata_before(&mut self, horizon_ms: i64, passed: Option<&str>) -> Option<Box<str>> {
         self.metadata.drop_before(horizon_ms, passed)
     }
@@ -233,7 +233,7 @@ mod tests {
         let mut store = MetadataStore::default();
         (0..100).for_each(|i| assert!(store.hear(&said(&format!("m{i}"), "help"), i).is_ok()));
         store.bytes_max = store.bytes();
-        assert_eq!(store.hear(&said("other", ""), 200), Err(MetadataRefused::Full));
+        assert_eq!(store.hear(&said("other", ""), 200), Err(MetadataRejected::Full));
         assert_eq!(store.hear(&said("m0", "help"), 200), Ok(Heard::Known), "what is known is");
         let (mut passed, mut steps) = (None, 0);
         loop {

@@ -1,7 +1,7 @@
 //! A shard: the cells that one core owns, their series, and the index over them.
 //!
 //! State changes are plain functions: no other task ever sees half of one. What awaits (commits,
-//! reads in slices, maintenance) stands in [`worker`], [`read`] and [`maintenance`].
+//! reads in slices, maintenance) is in [`worker`], [`read`] and [`maintenance`].
 pub mod append;
 pub mod checkpoint;
 pub mod delete;

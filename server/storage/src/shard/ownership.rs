@@ -63,7 +63,8 @@ impl Ownership {
         self.settled
     }
 
-    /// Whether the shard takes in all of a part of an earlier epoch, but for so many first series, histograms and exemplars.
+    /// Whether the shard accepts all of a part of an earlier epoch, but for so many first series, histograms and
+    /// exemplars.
     ///
     /// Not in pieces: it takes some ns for each series, and some ms where hundreds of thousands are in one part. Only those
     /// parts come here that were routed before their senders knew of a move.
@@ -181,7 +182,7 @@ impl Ownership {
         self.freed = self.freed.max(epoch);
     }
 
-    /// Whether the shard takes in what is of a cell in parts of an epoch.
+    /// Whether the shard accepts what is of a cell in parts of an epoch.
     fn takes(&self, cell: CellId, epoch: Epoch) -> bool {
         self.lease(cell).writes_from <= epoch
     }
@@ -234,7 +235,7 @@ mod tests {
         assert!(
             !ownership.takes_rest(&write.part, (0, 0, 0)) && !ownership.takes_rest(&write.part, (1, 0, 0))
         );
-        assert!(ownership.takes_rest(&write.part, (2, 0, 0)), "what is taken in stays");
+        assert!(ownership.takes_rest(&write.part, (2, 0, 0)), "what is accepted stays");
         let moved = ownership.split_off(&mut write);
         let told = |parts: &PartBuffer| {
             let cells: Vec<u16> = parts.series.iter().map(|series| series.id.cell().0).collect();

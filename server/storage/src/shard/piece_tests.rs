@@ -1,4 +1,4 @@
-//! How much of a part is taken in between two looks at the clock, whatever it is made of.
+//! How much of a part is appended between two looks at the clock, whatever it is made of.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -145,7 +145,7 @@ fn late_samples_end_a_piece_by_what_they_take_and_the_next_one_goes_on_there() {
         vec![(up.clone(), (0..samples).map(|i| Sample::new(from + i * step, i as f64)).collect())]
     };
     append(&shard, LATE, &every(100, 0, 36_000));
-    // Each lies in another chunk, which is written anew for it.
+    // Each lies in another chunk, which is rewritten for it.
     let taken = append_in_pieces(&shard, LATE, &every(12_000, 50, 299));
     assert_eq!((taken.outcome.written, refused(&taken)), (299, 0));
     assert!((2..150).contains(&taken.samples_max), "{taken:?}");

@@ -9,7 +9,7 @@ const CONTAINER_BYTES: usize = 40;
 /// The bitmap's list of containers begins with room for this many.
 const CONTAINERS_MIN: usize = 4;
 
-/// A set of series refs. Changes tell the sum of all postings' bytes.
+/// A set of series refs. Changes report to the sum of all postings' bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Postings {
     series: RoaringBitmap,
@@ -59,7 +59,7 @@ impl Postings {
     }
 }
 
-/// What a set of some of these series takes at the most: a bitmap for each part that has any.
+/// What a set of some of these series takes at most: a bitmap for each part that has any.
 pub(crate) fn set_bytes_max(all: &RoaringBitmap) -> usize {
     const BITMAP_BYTES: usize = 8 << 10;
 

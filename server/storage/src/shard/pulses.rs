@@ -16,7 +16,7 @@ pub struct Pulses {
 /// A shard that gives no sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("shard {shard} has not answered for {} s", time.as_secs())]
-pub struct Silent {
+pub struct SilentShardError {
     /// Its number.
     pub shard: usize,
     /// For how long.
@@ -41,11 +41,11 @@ impl Pulses {
     ///
     /// Counted to the last look of any core, not to now: a process that was stopped as a whole, or a
     /// machine that slept, has no shard that is worse than the others.
-    pub fn silent(&self, limit: Duration) -> Option<Silent> {
+    pub fn silent(&self, limit: Duration) -> Option<SilentShardError> {
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
         let silence = |(shard, sign_ms): (usize, &AtomicU64)| {
             let time = Duration::from_millis(looked_ms.saturating_sub(sign_ms.load(Ordering::Relaxed)));
-            Silent { shard, time }
+            SilentShardError { shard, time }
         };
         let longest = self.signs_ms.iter().enumerate().map(silence).max_by_key(|silent| silent.time);
         longest.filter(|silent| silent.time > limit)
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(pulses.silent(LIMIT).is_some(), second > 39, "{second}");
         }
         let silent = pulses.silent(LIMIT).expect("one is silent");
-        assert_eq!(silent, Silent { shard: 1, time: Duration::from_secs(31) });
+        assert_eq!(silent, SilentShardError { shard: 1, time: Duration::from_secs(31) });
         assert_eq!(silent.to_string(), "shard 1 has not answered for 31 s");
         pulses.looked(1, 41_000, true);
         assert_eq!(pulses.silent(LIMIT), None);
@@ -78,6 +78,6 @@ mod tests {
         let pulses = Pulses::new(2);
         pulses.looked(1, 1000, true);
         pulses.looked(0, 60_000, true);
-        assert_eq!(pulses.silent(LIMIT), Some(Silent { shard: 1, time: Duration::from_secs(59) }));
+        assert_eq!(pulses.silent(LIMIT), Some(SilentShardError { shard: 1, time: Duration::from_secs(59) }));
     }
 }

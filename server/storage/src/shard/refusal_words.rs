@@ -15,7 +15,7 @@ const WORDS_BYTES: usize = 1024;
 
 /// What the shard knows of a refused sample.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct RefusalContext {
     pub sample: Sample,
     pub bounds: TimeBounds,
     /// The newest sample of its series, if that is known.
@@ -28,8 +28,8 @@ pub(super) struct Seen {
     pub budget_bytes: usize,
 }
 
-/// To be told behind the reason's own text; empty where that says all.
-pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
+/// To be appended to the reason's own text; empty where that says all.
+pub(super) fn numbers(reason: RefusedReason, seen: &RefusalContext) -> String {
     let time = format_rfc3339(seen.sample.timestamp_ms);
     match (reason, seen.newest_ms) {
         (RefusedReason::OutOfOrder, Some(newest_ms)) => {
@@ -66,7 +66,7 @@ pub(super) fn numbers(reason: RefusedReason, seen: &Seen) -> String {
 }
 
 /// What a duplicate may have been held against where there are histograms.
-fn kinds(seen: &Seen) -> &'static str {
+fn kinds(seen: &RefusalContext) -> &'static str {
     match seen.has_histograms {
         true => "; at one time a series has a float or a native histogram, not both",
         false => "",
@@ -74,7 +74,7 @@ fn kinds(seen: &Seen) -> &'static str {
 }
 
 /// Whether its time makes sense in another unit.
-fn unit(Seen { sample, bounds, .. }: &Seen) -> &'static str {
+fn unit(RefusalContext { sample, bounds, .. }: &RefusalContext) -> &'static str {
     let is_now = |at_ms: i64| (bounds.oldest_ms..=bounds.newest_ms).contains(&at_ms);
     match sample.timestamp_ms {
         at if at.checked_mul(1000).is_some_and(is_now) => "; these are seconds, not milliseconds",
@@ -115,7 +115,7 @@ mod tests {
     const NOW_MS: i64 = 1_700_000_000_000;
 
     fn check(reason: RefusedReason, timestamp_ms: i64, expect: &str) {
-        let seen = Seen {
+        let seen = RefusalContext {
             sample: Sample::new(timestamp_ms, 1.0),
             bounds: TimeBounds {
                 oldest_ms: NOW_MS - 3_600_000,
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn no_time_is_too_strange() {
         for timestamp_ms in [i64::MIN, -1, 0, i64::MAX] {
-            let seen = Seen {
+            let seen = RefusalContext {
                 sample: Sample::new(timestamp_ms, 1.0),
                 bounds: TimeBounds { oldest_ms: i64::MIN, newest_ms: i64::MAX, late_window_ms: 0 },
                 newest_ms: None,

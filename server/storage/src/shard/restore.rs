@@ -1,7 +1,7 @@
 //! A shard out of its log: records become series again, at the refs that the log names them by.
 //!
 //! A log of another number of shards names its series by refs that collide; then each shard takes
-//! the series of its own cells and numbers them anew.
+//! the series of its own cells and numbers them again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -140,7 +140,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
         Ok(())
     }
 
-    /// A series that is made again was removed before: the removal's record comes behind.
+    /// A series that is made again was removed before: the removal's record comes after.
     fn forget_former(&mut self, shard: &mut Shard, series: SeriesRef, id: SeriesId) {
         if let Some(held) = shard.find(id)
             && self.refs.get(series, shard) != Some(held)
@@ -262,7 +262,7 @@ impl<F: Fn(CellId) -> bool> Restorer<F> {
             if self.refs.is_foreign(series) {
                 continue;
             }
-            // Without samples before it, the group may have none, and the next one's are all behind it.
+            // Without samples before it, the group may have none, and the next one's are all after it.
             if samples_before > 0 {
                 self.replaced.insert(series.0, samples_before);
             }
@@ -428,7 +428,7 @@ impl<F: Fn(CellId) -> bool> Restore for Restorer<F> {
 fn check_gap(at: SeriesRef, shard: &Shard) -> Result<(), RestoreError> {
     match at.0 < shard.store.end().saturating_add(REF_GAP_MAX) && at.0 < FOREIGN {
         true => Ok(()),
-        false => Err(RestoreError(format!("ref {} lies far beyond all others", at.0))),
+        false => Err(RestoreError(format!("ref {} is far beyond all others", at.0))),
     }
 }
 
@@ -478,7 +478,7 @@ impl Refs {
         let Self::Renumbered(refs) = self else { return Ok(()) };
         let at = series.0 as usize;
         if at >= refs.len() + REF_GAP_MAX as usize {
-            return Err(RestoreError(format!("ref {at} lies far beyond all others")));
+            return Err(RestoreError(format!("ref {at} is far beyond all others")));
         }
         if at >= refs.len() {
             refs.resize(at + 1, NOBODY);

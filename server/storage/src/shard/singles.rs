@@ -1,8 +1,8 @@
 //! Series that have one sample and nothing after it: what a burst of label sets leaves behind. They are the
 //! first to go when room for new series is short.
 //!
-//! From time to time all of them are marked. Who was marked two hours ago and has one sample still was sent
-//! nothing for two hours, by the node's own clock: timestamps don't tell, for samples may come late.
+//! From time to time all of them are marked. A series that was marked two hours ago and has one sample still was sent
+//! nothing for two hours, by the node's own clock: timestamps don't say it, for samples may come late.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -77,7 +77,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 /// Marks, where it is time for that, and drops who was marked two hours ago and has one sample still, as
-/// long as room for new series is short. Tells how many went. `now_us` never goes back.
+/// long as room for new series is short. Returns how many went. `now_us` never goes back.
 pub async fn drop_singles<H: Host, L: Log>(
     shard: &Rc<RefCell<Shard>>,
     log: &L,

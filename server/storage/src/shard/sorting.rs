@@ -1,5 +1,5 @@
-//! Samples of one series in a request that aren't in the order of their times, put in order before they are taken in:
-//! each chunk that they lie among is written anew once then, and not for each of them. Which of them are taken in stays as
+//! Samples of one series in a request that aren't in the order of their times, put in order before they are appended:
+//! each chunk that they lie among is rewritten once then, and not for each of them. Which of them are appended stays as
 //! it is. Knows samples and their start timestamps, and nothing of chunks.
 
 use std::ops::Range;
@@ -9,8 +9,8 @@ use crate::shard::append::TimeBounds;
 use silverback_model::Sample;
 use silverback_model::limits::SORTED_SAMPLES_MAX;
 
-/// The first steps sort so many that lie anyhow, some 100 µs; each round of later ones merges two by two what the round
-/// before has sorted.
+/// The first steps sort so many that are in no order, some 100 µs; each round of later ones merges two by two what the
+/// round before has sorted.
 const FIRST_STEP: usize = 2 * 1024;
 
 /// Whether a sample is to be refused, the sample, and its start timestamp, in ms; 0 where it has none.
@@ -25,7 +25,7 @@ pub(super) struct Sorting {
     newest_ms: Option<i64>,
     bounds: TimeBounds,
     stage: Stage,
-    /// A copy. To be refused is what is too old or too far ahead where it stands, or too late there and not stored already.
+    /// A copy. To be refused is what is too old or too far ahead where it is, or too late there and not stored already.
     samples: Vec<Judged>,
 }
 
@@ -53,8 +53,9 @@ impl Sorting {
         self.places.end
     }
 
-    /// Sorts some more. Tells whether all are in the part again: those to be taken in by their times, with one time in the
-    /// order in which they came, and then those to be refused likewise, so that a chunk is looked into once for them.
+    /// Sorts some more. Returns whether all are in the part again: those to be appended by their times, with one time
+    /// in the order in which they came, and then those to be refused likewise, so that a chunk is looked into once for
+    /// them.
     pub(super) fn step(&mut self, part: &mut PartBuffer) -> bool {
         self.stage = match self.stage {
             Stage::Copy => {

@@ -8,7 +8,7 @@ use silverback_model::histogram::wire::HistogramTimes;
 
 /// What the samples of a part say of their start.
 pub(super) trait Starts {
-    /// A series' samples are taken in, the first of which has this place in the part.
+    /// A series' samples are appended, the first of which has this place in the part.
     fn begin(&mut self, first: usize);
 
     /// The `i`-th of them was stored, as the journal knows already.

@@ -10,8 +10,8 @@ use futures::FutureExt;
 use futures::executor::block_on;
 
 use crate::message::{
-    ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadError, ReadRequest,
-    ReadTicket, Selection, ShardReply, ShardRequest, TextsWanted, WriteBody, WritePart, WriteReply,
+    ControlRequest, Correlation, LabelSource, LabelSpan, PartPool, PartSeries, Read, ReadRequest, ReadTicket,
+    Selection, ShardReadError, ShardReply, ShardRequest, TextsWanted, WriteBody, WritePart, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::read::tests::select;
@@ -55,7 +55,7 @@ pub(super) fn append(
     append_to(shard, bounds, series, &mut NoJournal)
 }
 
-/// Appends one part, and tells a journal.
+/// Appends one part, and journals it.
 pub(super) fn append_to(
     shard: &Rc<RefCell<Shard>>,
     bounds: TimeBounds,
@@ -241,7 +241,7 @@ struct Panicking;
 
 impl Host for Panicking {
     async fn yield_if_needed(&self) {
-        panic!("in the midst of a job");
+        panic!("in the middle of a job");
     }
 
     fn release_slice(&self) {}
@@ -286,7 +286,7 @@ fn a_read_that_panics_is_answered_once_and_no_migration_waits_for_it() {
     let reads = Rc::clone(&worker.reads);
     block_on(worker.run());
     let replies = replies.take();
-    assert!(matches!(&replies[..], [ShardReply::Read(Err(ReadError::Panicked))]), "{replies:?}");
+    assert!(matches!(&replies[..], [ShardReply::Read(Err(ShardReadError::Panicked))]), "{replies:?}");
     assert!(!reads.is_any_before(Epoch::FIRST.next()));
     assert_eq!(reads.bytes(), 0);
 }

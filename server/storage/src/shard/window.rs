@@ -10,8 +10,8 @@ const SAMPLES_ENOUGH: usize = 8 * 1024;
 /// A group never waits for longer, in µs, however slow the disk was.
 const WINDOW_US_MAX: u64 = 500;
 
-/// What the last commit tells of the next one. A group waits only right after a commit, for at most as long as
-/// that took, and not once as many parts have come as lately waited: a sender that is alone, and one that comes after
+/// What the last commit says of the next one. A group waits only right after a commit, for at most as long as
+/// that took, and not once as many parts have come as recently waited: a sender that is alone, and one that comes after
 /// a pause, wait for nothing.
 #[derive(Debug, Default)]
 pub(super) struct GroupWindow {

@@ -12,7 +12,7 @@ use futures::future::{Either, join, select};
 
 use crate::message::{
     ControlRequest, CoreStats, Deleted, Deletion, DeletionReply, MigrationRequest, MovedSeries, Read,
-    ReadError, ShardReply, ShardStats, WriteAck, WriteReply,
+    ShardReadError, ShardReply, ShardStats, WriteAck, WriteReply,
 };
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::in_progress::PartInProgress;
@@ -46,7 +46,7 @@ pub struct Worker<L, H, R> {
     pub reply: R,
     /// The wall clock that bounds timestamps.
     pub clock: Clock,
-    /// How far back samples are taken in, in ms.
+    /// How far back samples are accepted, in ms.
     pub retention_ms: i64,
     /// How much older than the newest of its series a sample may be, in ms.
     pub late_window_ms: i64,
@@ -66,20 +66,20 @@ struct Appended {
 }
 
 /// A worker's time with the core, in µs: since it began to append, or since the reactor was polled last.
-struct Turn {
+struct WorkerTurn {
     began_us: u64,
     now_us: u64,
     /// What it took before that, since it began to append.
     worked_us: u64,
 }
 
-impl Turn {
+impl WorkerTurn {
     fn begin(host: &impl Host) -> Self {
         let now_us = host.monotonic_us();
         Self { began_us: now_us, now_us, worked_us: 0 }
     }
 
-    /// Looks at the clock, and tells the µs since the last look.
+    /// Looks at the clock, and returns the µs since the last look.
     fn look(&mut self, host: &impl Host) -> u64 {
         let was_us = std::mem::replace(&mut self.now_us, host.monotonic_us());
         self.now_us - was_us
@@ -177,7 +177,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     /// Answers the questions that wait, and appends the writes, up to a group's size and while it goes on.
     async fn append_while(&self, group: &mut AppendedGroup, goes_on: impl Fn(&AppendedGroup) -> bool) {
         self.answer_questions();
-        let mut turn = Turn::begin(&self.host);
+        let mut turn = WorkerTurn::begin(&self.host);
         while group.samples < GROUP_SAMPLES
             && goes_on(group)
             && let Some(part) = self.inbox.take_part()
@@ -192,8 +192,13 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Appends a part, as much of it as it has a turn for, or refuses it. Tells whether it was begun before.
-    async fn take_turn(&self, mut part: PartInProgress, group: &mut AppendedGroup, turn: &mut Turn) -> bool {
+    /// Appends a part, as much of it as it has a turn for, or refuses it. Returns whether it was begun before.
+    async fn take_turn(
+        &self,
+        mut part: PartInProgress,
+        group: &mut AppendedGroup,
+        turn: &mut WorkerTurn,
+    ) -> bool {
         let was_begun = part.is_begun();
         if let Some(refusal) = self.refusal() {
             self.inbox.let_follow(part.take_followers());
@@ -237,7 +242,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Appends a part for as long as its turn lasts: piece by piece, with a look at the clock after each.
-    async fn append(&self, part: &mut PartInProgress, turn: &mut Turn) {
+    async fn append(&self, part: &mut PartInProgress, turn: &mut WorkerTurn) {
         let bounds = self.bounds();
         // What was done before isn't appending.
         turn.look(&self.host);
@@ -253,7 +258,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     }
 
     /// Does a piece of a part, looks at the clock, and counts how long that took.
-    fn timed<T>(&self, turn: &mut Turn, work: impl FnOnce(&mut Shard, &mut L::Journal) -> T) -> T {
+    fn timed<T>(&self, turn: &mut WorkerTurn, work: impl FnOnce(&mut Shard, &mut L::Journal) -> T) -> T {
         let mut shard = self.shard.borrow_mut();
         let result = work(&mut shard, &mut self.log.journal());
         shard.counters.busy_us += turn.look(&self.host);
@@ -320,8 +325,8 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
         }
     }
 
-    /// Why no part is taken in now: what can't be made durable isn't, nor what there is no memory for. Of one that is refused
-    /// after a turn there is something in memory: it is committed, and not acknowledged.
+    /// Why no part is accepted now: what can't be made durable isn't, nor what there is no memory for. Of one that is
+    /// refused after a turn there is something in memory: it is committed, and not acknowledged.
     fn refusal(&self) -> Option<WriteReply> {
         match self.log.check() {
             Ok(()) => self.shard.borrow_mut().refuses_part().then_some(WriteReply::MemoryFull),
@@ -338,7 +343,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
     fn spawn_read(&self, from: ReplyTo, read: Read) {
         let (shard, reads, reply) = (Rc::clone(&self.shard), Rc::clone(&self.reads), self.reply.clone());
         self.host.spawn_background(move |host| async move {
-            let panicked = || ShardReply::Read(Err(ReadError::Panicked));
+            let panicked = || ShardReply::Read(Err(ShardReadError::Panicked));
             let reply = JobReplier { reply, from, panicked };
             let answer = reads.answer(shard, host, read).await;
             (reply.reply)(from, ShardReply::Read(answer));
@@ -376,7 +381,7 @@ impl<L: Log, H: Host, R: Fn(ReplyTo, ShardReply) + Clone + 'static> Worker<L, H,
 }
 
 fn deletion_panicked() -> ShardReply {
-    let ended = Err(ReadError::Panicked.into());
+    let ended = Err(ShardReadError::Panicked.into());
     ShardReply::Deleted(Box::new(DeletionReply { deleted: Deleted::default(), ended }))
 }
 

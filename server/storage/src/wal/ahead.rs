@@ -27,7 +27,7 @@ enum Ahead<F> {
     Made(F, u64),
 }
 
-/// The job that makes a segment, as its slot knows it. One that ends without a word, by a panic, leaves the
+/// The job that makes a segment, as its slot knows it. One that ends silently, by a panic, leaves the
 /// segment unmade.
 #[derive(Debug)]
 pub(super) struct Maker<F>(Rc<AheadSlot<F>>);

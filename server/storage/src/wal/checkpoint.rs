@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::wal::Lsn;
 use crate::wal::frame::{FRAME_HEADER_BYTES, encode_header};
-use crate::wal::record::Snapshot;
+use crate::wal::record::CheckpointFrame;
 use crate::wal::segment::{CheckpointHeader, SegmentHeader, checkpoint_name, parse_checkpoint_name};
 use crate::wal::segments::{SegmentPlace, SegmentSet, recycle};
 use silverback_host::disk::{Disk, DiskError, File};
@@ -28,7 +28,7 @@ fn unfinished(first: Lsn) -> String {
 }
 
 impl<D: Disk> CheckpointWriter<D> {
-    /// Begins one behind which a replay goes on with group `first`.
+    /// Begins one after which a replay goes on with group `first`.
     pub(crate) async fn create(place: &SegmentPlace<D>, first: Lsn) -> Result<Self, DiskError> {
         let file = place.disk.create(&place.path(&unfinished(first))).await?;
         let SegmentHeader { shard, shards, block_bytes, .. } = place.header;
@@ -45,7 +45,7 @@ impl<D: Disk> CheckpointWriter<D> {
     }
 
     /// Adds a frame.
-    pub(crate) async fn write(&mut self, snapshot: &mut Snapshot) -> Result<(), DiskError> {
+    pub(crate) async fn write(&mut self, snapshot: &mut CheckpointFrame) -> Result<(), DiskError> {
         let payload = snapshot.parts();
         let header = encode_header(self.place.key, self.first.0, Lsn(self.frames), &payload);
         let parts: Vec<&[u8]> = std::iter::once(header.as_slice()).chain(payload.iter().copied()).collect();
@@ -57,7 +57,7 @@ impl<D: Disk> CheckpointWriter<D> {
         Ok(())
     }
 
-    /// Makes it durable and gives it its name; from then on it counts. Tells its size in bytes.
+    /// Makes it durable and gives it its name; from then on it counts. Returns its size in bytes.
     pub(crate) async fn finish(self) -> Result<u64, DiskError> {
         let Self { place, file, first, at, .. } = self;
         let finished = make_whole(&place, file, first).await;
@@ -84,7 +84,7 @@ async fn make_whole<D: Disk>(place: &SegmentPlace<D>, file: D::File, first: Lsn)
     place.disk.sync_dir(&place.dir).await
 }
 
-/// Lets go of what a checkpoint has made superfluous: older checkpoints, and segments whose groups
+/// Removes what a checkpoint has made superfluous: older checkpoints, and segments whose groups
 /// all come before `first`; spares of `spare_bytes_max` together stay.
 pub(crate) async fn truncate<D: Disk>(
     place: &SegmentPlace<D>,

@@ -1,7 +1,7 @@
 //! Whose each cell is, as the logs of all shards say it together.
 //!
 //! A shard's log says from which epoch on it owns a cell, and from which on it doesn't. Of all logs,
-//! the one with the highest epoch has the cell; where none speaks of a cell, it lies where the
+//! the one with the highest epoch has the cell; where none speaks of a cell, it is where the
 //! node's first start dealt it out.
 
 use std::collections::BTreeMap;

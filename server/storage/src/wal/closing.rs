@@ -63,5 +63,5 @@ pub(super) async fn read<D: Disk>(place: &LogPlace<D>) -> Result<Closed, DiskErr
 }
 
 fn unread(path: &str, error: HeaderError) {
-    tracing::warn!(path, %error, "what a clean stop left beside the write-ahead log can't be read: a group that is missing at the end is not told from one that never was there");
+    tracing::warn!(path, %error, "what a clean stop left beside the write-ahead log can't be read: a group that is missing at the end can't be told from one that never was there");
 }

@@ -16,16 +16,16 @@ use crate::wal::states::Work;
 use silverback_host::Host;
 use silverback_host::disk::{Disk, DiskError};
 
-/// How long a full disk is left alone before the next attempt: nothing tells of room on it.
+/// How long a full disk is left alone before the next attempt: nothing reports room on it.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);
 
 /// How far the disk may be behind memory where writes are acknowledged from memory.
 const MEMORY_ACK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether the disk answers, while a group is on its way to it: silence wakes nobody.
+/// How often it checks whether the disk answers, while a group is on its way to it: silence wakes nobody.
 const HANG_LOOK: Duration = Duration::from_secs(1);
 
-/// Opens a log behind the groups up to `last`, and starts what commits its groups until it is closed.
+/// Opens a log after the groups up to `last`, and starts what commits its groups until it is closed.
 /// A full disk is no error: the log is then open once there is room.
 pub async fn start<D: Disk, H: Host>(
     log: &DiskLog,
@@ -113,7 +113,7 @@ async fn look_for_hangs<H: Host>(log: DiskLog, host: H) {
     }
 }
 
-/// Writes a group, waiting out a full disk. Tells whether it is durable.
+/// Writes a group, waiting out a full disk. Returns whether it is durable.
 async fn write_group<D: Disk, H: Host>(
     log: &DiskLog,
     segments: &mut Segments<D, H>,
@@ -157,7 +157,7 @@ async fn write_group<D: Disk, H: Host>(
 }
 
 fn fail(log: &DiskLog, error: &DiskError) {
-    tracing::error!(%error, "the write-ahead log failed; no writes are taken in until a restart");
+    tracing::error!(%error, "the write-ahead log failed; no writes are accepted until a restart");
     log.fail(&error.to_string());
 }
 

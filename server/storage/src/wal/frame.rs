@@ -1,4 +1,4 @@
-//! Frames: a payload in a file, with what tells a whole one of this file from all other bytes.
+//! Frames: a payload in a file, with what distinguishes a whole one of this file from all other bytes.
 //!
 //! A frame says its file's number, since a recycled file still holds frames of its former life,
 //! and its checksum begins with a key of the data directory, so that nobody outside can send
@@ -13,7 +13,7 @@ use silverback_model::limits::WAL_FRAME_PAYLOAD_MAX;
 /// The length of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 24;
 
-/// The checksum stands first and covers what is after it.
+/// The checksum is first and covers what is after it.
 const CHECKED_FROM: usize = 4;
 
 /// A data directory's own beginning of every frame's checksum.
@@ -31,7 +31,7 @@ pub struct FrameHeader {
     pub group: Lsn,
 }
 
-/// What stands at a place in a file.
+/// What is at a place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrameCheck {
     /// A frame of this file, every bit of it as it was written.
@@ -41,7 +41,7 @@ pub enum FrameCheck {
         /// Where its payload is in the bytes that were looked at.
         payload: Range<usize>,
     },
-    /// What may be a frame; so many bytes from here are needed to tell. The file has them.
+    /// What may be a frame; so many bytes from here are needed to know. The file has them.
     NeedsBytes(usize),
     /// A header of zeros: nothing was written here since the file was made.
     Nothing,

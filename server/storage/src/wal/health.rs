@@ -1,7 +1,7 @@
-//! Which of a node's logs take nothing in, and why, for whoever has to know of all of them at once.
+//! Which of a node's logs accept nothing, and why, for whoever has to know of all of them at once.
 #![expect(
     clippy::disallowed_types,
-    reason = "held when a log begins or ends to take writes in, never on a write's way"
+    reason = "held when a log begins or ends to accept writes, never on a write's way"
 )]
 
 use std::cell::RefCell;
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::wal::LogError;
 use silverback_host::arrivals::{Arrivals, Reached};
 
-/// Shared by the logs of a node. Touched when a log begins or ends to take writes in, never on a
+/// Shared by the logs of a node. Touched when a log begins or ends to accept writes, never on a
 /// write's way.
 #[derive(Debug, Default)]
 pub struct LogHealth {
     /// How many there are in `faults`: asked for far more often than these.
     shut: AtomicUsize,
-    /// Of each log that takes nothing in, the one that has been so for longest first.
+    /// Of each log that accepts nothing, the one that has been so for longest first.
     faults: Mutex<Vec<LogError>>,
     /// How often that has changed.
     changes: Arrivals,
 }
 
-/// Logs that take nothing in.
+/// Logs that accept nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShutLogs {
     /// How many there are.
@@ -33,7 +33,7 @@ pub struct ShutLogs {
 }
 
 impl LogHealth {
-    /// The logs that take nothing in now, if there are any.
+    /// The logs that accept nothing now, if there are any.
     pub fn shut(&self) -> Option<ShutLogs> {
         if self.shut.load(Ordering::Acquire) == 0 {
             return None;
@@ -75,7 +75,7 @@ impl LogHealth {
     }
 }
 
-/// What one log has told of itself.
+/// What one log has reported of itself.
 #[derive(Debug)]
 pub(super) struct HealthEntry {
     health: Arc<LogHealth>,
@@ -83,12 +83,12 @@ pub(super) struct HealthEntry {
 }
 
 impl HealthEntry {
-    /// Of a log that has told nothing yet, and counts as one that takes writes until it does.
+    /// Of a log that has reported nothing yet, and counts as one that takes writes until it does.
     pub(super) fn new(health: Arc<LogHealth>) -> Self {
         Self { health, told: RefCell::default() }
     }
 
-    /// Why the log takes nothing in now. Touches nothing that others share where it is the same as before.
+    /// Why the log accepts nothing now. Touches nothing that others share where it is the same as before.
     pub(super) fn tell(&self, fault: Option<LogError>) {
         let mut told = self.told.borrow_mut();
         if *told != fault {

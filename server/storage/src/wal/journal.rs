@@ -26,8 +26,8 @@ pub trait Journal {
     /// The sample that was stored last has a start timestamp, in ms, which is not 0.
     fn started(&mut self, start_ms: i64);
 
-    /// A native histogram was stored, the newest of its series. One that stands in a message as it came has the start
-    /// timestamp that is told beside it.
+    /// A native histogram was stored, the newest of its series. One in a message as it came has the start
+    /// timestamp that is given beside it.
     fn stored_histogram(&mut self, series: SeriesRef, times: HistogramTimes, histogram: Untimed<'_>);
 
     /// The same of one that is older than the newest of its series.
@@ -42,13 +42,13 @@ pub trait Journal {
         open: Option<OpenHistogramBytes<'_>>,
     );
 
-    /// An exemplar of a series was taken in.
+    /// An exemplar of a series was accepted.
     fn exemplar(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>);
 
     /// Something was said of a metric that wasn't known; when, in ms on the wall clock.
     fn metadata(&mut self, metadata: &Metadata<'_>, now_ms: i64);
 
-    /// A series was removed. Tells when its ref may name another one.
+    /// A series was removed. Returns when its ref may name another one.
     fn removed(&mut self, series: SeriesRef, id: SeriesId) -> RefReuse;
 
     /// Some of a series' samples were deleted: these are left, in chunks that are cut, oldest first, and the open

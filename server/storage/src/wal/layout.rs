@@ -1,4 +1,4 @@
-//! Where the logs of a node's shards lie: `wal/g<generation>-s<shards>/<shard>/`.
+//! Where the logs of a node's shards are: `wal/g<generation>-s<shards>/<shard>/`.
 //!
 //! A generation has one number of shards. A node with another number replays the former generation
 //! into a new one, whose directory has its name only once every shard's checkpoint is in it: a crash
@@ -39,9 +39,9 @@ pub enum Layout {
 /// Logs that were there once, and no later ones are there either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the write-ahead logs are gone: {} is missing, and with it all that was in it", .0.dir())]
-pub struct LogsGone(pub Generation);
+pub struct LogsMissingError(pub Generation);
 
-impl LogsGone {
+impl LogsMissingError {
     /// Whether logs that were `noted` are gone, with these as the newest.
     pub fn judge(noted: Option<Generation>, newest: Option<Generation>) -> Option<Self> {
         noted.filter(|_| newest < noted).map(Self)
@@ -125,7 +125,7 @@ pub async fn prepare<D: Disk>(disk: &D, shards: usize) -> Result<Layout, DiskErr
     let newest = newest(disk).await?;
     for name in disk.list(ROOT).await? {
         let unfinished = name.strip_suffix(".tmp").is_some_and(|name| Generation::parse(name).is_some());
-        // Left over by a crash behind the point where the newer one counts.
+        // Left over by a crash after the point where the newer one counts.
         let superfluous = Generation::parse(&name).is_some_and(|older| Some(older) < newest);
         if unfinished || superfluous {
             disk.remove_dir(&format!("{ROOT}/{name}")).await?;

@@ -1,7 +1,7 @@
 //! The log on disk as its shard sees it: a journal to write to, a commit to wait for.
 //!
 //! One group is filled while the former one is on its way to the disk; the [`committer`] takes it
-//! from here. What stands in files, and where, is not known here.
+//! from here. What is in files, and where, is not known here.
 //!
 //! [`committer`]: crate::wal::committer
 
@@ -54,7 +54,7 @@ counters! {
         samples: u64 => Counter "silverback_wal_samples_total",
         /// Bytes of the log, padding included.
         written_bytes: u64 => Counter "silverback_wal_written_bytes_total",
-        /// Bytes of the log that a restart would replay behind the checkpoint.
+        /// Bytes of the log that a restart would replay after the checkpoint.
         since_checkpoint_bytes: u64 => Gauge "silverback_wal_since_checkpoint_bytes",
         /// Disk space of segments and spares.
         segment_bytes: u64 => Gauge "silverback_wal_segment_bytes",
@@ -70,7 +70,7 @@ counters! {
 }
 
 impl DiskLog {
-    /// A log that takes nothing in until [`committer::start`](super::committer::start) opens it.
+    /// A log that accepts nothing until [`committer::start`](super::committer::start) opens it.
     pub fn new(ack: AckMode, health: Arc<LogHealth>) -> Self {
         let log = Self {
             shared: Rc::new(Shared {
@@ -94,14 +94,14 @@ impl DiskLog {
         self.change(|states| states.begin_after(last));
     }
 
-    /// Bounds what may stand behind the last checkpoint until there is a newer one. A bound that it
+    /// Bounds what may be after the last checkpoint until there is a newer one. A bound that it
     /// has already stays: attempts that fail must not raise it.
     pub fn bound(&self, bytes_max: u64) {
         self.change(|states| states.bound(bytes_max));
         self.tell_health();
     }
 
-    /// There is a checkpoint, with so many bytes behind it.
+    /// There is a checkpoint, with so many bytes after it.
     pub fn begin_behind_checkpoint(&self, bytes: u64) {
         self.change(LogStates::lift_bound);
         self.count(|counts| counts.since_checkpoint_bytes = bytes);
@@ -155,7 +155,7 @@ impl DiskLog {
         self.shared.counts.get()
     }
 
-    /// Changes what it tells of itself.
+    /// Changes what it reports of itself.
     pub fn count(&self, change: impl FnOnce(&mut LogCounts)) {
         let mut counts = self.counts();
         change(&mut counts);
@@ -163,8 +163,8 @@ impl DiskLog {
         self.tell_health();
     }
 
-    /// Takes nothing more until the node is restarted, whatever comes: the disk, or who looks after it, has
-    /// given this reason. What waits in the journal is dropped; nobody was told that it is durable.
+    /// Takes nothing more until the node is restarted, whatever comes: the disk, or what watches it, has
+    /// given this reason. What waits in the journal is dropped; none of it was acknowledged as durable.
     pub fn fail(&self, reason: &str) {
         if self.change(|states| states.fail(reason.into())) {
             self.tell();
@@ -184,14 +184,14 @@ impl DiskLog {
         self.tell();
     }
 
-    /// Takes nothing in until the disk, whose words these are, has room.
+    /// Accepts nothing until the disk, whose words these are, has room.
     pub(super) fn run_full(&self, error: &str) {
         self.change(|states| states.run_full(error.into()));
         self.tell();
     }
 
     /// Waits for something to commit: all of it is wanted, or it has grown large, or the log is
-    /// closing. Tells whether there is any.
+    /// closing. Returns whether there is any.
     pub(super) async fn wait_for_work(&self) -> Work {
         poll_fn(|context| {
             let has_any = !self.shared.journal.borrow().is_empty();
@@ -215,7 +215,7 @@ impl DiskLog {
         self.change(LogStates::arrive);
     }
 
-    /// Takes nothing in while a group has been on its way for too long, and tells those who wait for it.
+    /// Accepts nothing while a group has been on its way for too long, and tells those who wait for it.
     /// The disk's answer opens it again.
     pub(super) fn look_for_hang(&self, now_us: u64) {
         match self.change(|states| states.look_for_hang(now_us)) {
@@ -248,7 +248,7 @@ impl DiskLog {
         self.look(LogStates::is_closing)
     }
 
-    /// Takes the journal's group in exchange for an empty one, and tells its number.
+    /// Takes the journal's group in exchange for an empty one, and returns its number.
     pub(super) fn take_group(&self, empty: &mut Group) -> Lsn {
         std::mem::swap(&mut *self.shared.journal.borrow_mut(), empty);
         self.change(LogStates::take_group)
@@ -257,7 +257,7 @@ impl DiskLog {
     /// The group that was taken is on disk: whatever kept it from there is over.
     pub(super) fn committed(&self) {
         if let Some(seconds) = self.change(LogStates::commit) {
-            tracing::info!(seconds, "the disk answers again; writes are taken in");
+            tracing::info!(seconds, "the disk answers again; writes are accepted");
         }
         self.tell();
     }
@@ -276,7 +276,7 @@ impl DiskLog {
         change(&mut self.shared.states.borrow_mut())
     }
 
-    /// Tells who waits, and who watches, that something may stand otherwise.
+    /// Wakes who waits, and who watches: something may have changed.
     fn tell(&self) {
         self.tell_health();
         self.shared.waiting.wake_all();

@@ -1,6 +1,6 @@
 //! The seam of the log: append, commit, acknowledge are three steps.
 //!
-//! A shard writes what it takes in to the log's [`Journal`] as it appends it, commits once for all
+//! A shard writes what it accepts to the log's [`Journal`] as it appends it, commits once for all
 //! that waits, and only what the commit returns, a [`Durable`], lets it acknowledge. What a log does
 //! to be durable is the log's own.
 #![doc = include_str!("format.md")]
@@ -57,25 +57,25 @@ impl Durable {
     }
 }
 
-/// Why a log takes nothing in.
+/// Why a log accepts nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// It is still being replayed.
     #[error("the write-ahead log is being replayed; send again later")]
     Replaying,
     /// The disk is full. What was appended is kept in memory and written once there is room.
-    #[error("the disk of the write-ahead log is full ({0}); writes are taken in again when there is room")]
+    #[error("the disk of the write-ahead log is full ({0}); writes are accepted again when there is room")]
     Full(Box<str>),
-    /// It has grown beyond its bound, for a checkpoint that was tried is not written.
+    /// It has grown beyond its bound, because a checkpoint that was tried is not written.
     #[error(
-        "the write-ahead log has grown to {0} MiB and its next checkpoint is not written yet (the node's log tells \
-         of those that failed); writes are taken in again after it"
+        "the write-ahead log has grown to {0} MiB and its next checkpoint is not written yet (the node's log names \
+         those that failed); writes are accepted again after it"
     )]
     CheckpointOverdue(u64),
     /// A group has been on its way to the disk for so many seconds. It is kept, and durable once the disk
     /// answers.
     #[error(
-        "the disk of the write-ahead log has not answered for {0} s; writes are taken in again when it does"
+        "the disk of the write-ahead log has not answered for {0} s; writes are accepted again when it does"
     )]
     Hung(u64),
     /// The disk refused a write or a sync; the log takes nothing more.
@@ -83,19 +83,19 @@ pub enum LogError {
     Failed(Box<str>),
 }
 
-/// What a log tells of itself.
+/// What a log reports of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogReport {
     /// What it did, and its size.
     pub counts: LogCounts,
-    /// Why it takes nothing in now.
+    /// Why it accepts nothing now.
     pub fault: Option<LogError>,
     /// For how long the group that is on its way to the disk has been so, in µs; 0 where none is.
     pub commit_in_flight_us: u64,
 }
 
 impl LogReport {
-    /// Whether something is wrong with it. A replay is none: every start has one.
+    /// Whether something is wrong with it. A replay isn't: every start has one.
     pub fn is_shut(&self) -> bool {
         match self.fault {
             None | Some(LogError::Replaying) => false,
@@ -120,10 +120,10 @@ pub trait Log: Clone + 'static {
     /// The group that the journal fills now: what was written to it so far is on disk with that group, or before.
     fn filling(&self) -> Lsn;
 
-    /// What it has to tell of itself, `now_us` on its host's clock.
+    /// What it has to report of itself, `now_us` on its host's clock.
     fn report(&self, now_us: u64) -> LogReport;
 
-    /// Asks for a checkpoint that begins from now on, whether one is due or not. Tells how many there are since the
+    /// Asks for a checkpoint that begins from now on, whether one is due or not. Returns how many there are since the
     /// start once it is written.
     fn ask_checkpoint(&self) -> u64;
 

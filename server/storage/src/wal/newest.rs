@@ -1,6 +1,6 @@
 //! Which segment of a log is its newest, by the name of an empty file beside it: `newest-<number>`.
 //!
-//! Each segment says what must stand before it. That there was one at the end, or any at all, is said here:
+//! Each segment says what must be before it. That there was one at the end, or any at all, is said here:
 //! by the first moment that a log has its directory, and from then on whenever a segment is made. The name is
 //! raised once a segment is on disk and before anything is written to it, and lowered before a segment goes
 //! that is the newest: so a newest one that is missing was taken away by somebody else.

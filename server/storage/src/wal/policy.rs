@@ -14,6 +14,6 @@ pub enum AckMode {
 pub enum WalRecovery {
     /// The node doesn't start.
     Strict,
-    /// The node starts with what can be read, and tells what can't.
+    /// The node starts with what can be read, and reports what can't.
     Salvage,
 }

@@ -1,6 +1,6 @@
 //! Reads a file of frames from its first block on, in large pieces, and judges what it meets.
 //!
-//! Knows frames, not what is in them, and nothing of the files before and behind.
+//! Knows frames, not what is in them, and nothing of the files before and after.
 
 use crate::wal::Lsn;
 use crate::wal::frame::{FrameCheck, FrameHeader, FrameKey, check};
@@ -23,9 +23,9 @@ pub struct FrameReader<F> {
     buffer_at: u64,
 }
 
-/// What stands where a frame was looked for.
+/// What is where a frame was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum FoundFrame<'a> {
     /// A whole frame of this file.
     Frame(FrameHeader, &'a [u8]),
     /// The file's end, zeros, or what is left of the file's former life: nothing was written here,
@@ -36,7 +36,7 @@ pub enum Found<'a> {
 }
 
 impl<F: File> FrameReader<F> {
-    /// Begins behind the file's first block.
+    /// Begins after the file's first block.
     pub async fn open(file: F, key: FrameKey, file_number: u64, block_bytes: u64) -> Result<Self, DiskError> {
         let size = file.size_bytes().await?;
         let (buffer, buffer_at) = (Vec::new(), 0);
@@ -58,8 +58,8 @@ impl<F: File> FrameReader<F> {
         self.size
     }
 
-    /// What stands at the present place. Goes past a frame, and stays before anything else.
-    pub async fn next(&mut self) -> Result<Found<'_>, DiskError> {
+    /// What is at the present place. Goes past a frame, and stays before anything else.
+    pub async fn next(&mut self) -> Result<FoundFrame<'_>, DiskError> {
         let mut enough = self.block_bytes as usize;
         let bytes_left = self.size.saturating_sub(self.at);
         let (header, payload) = loop {
@@ -69,13 +69,13 @@ impl<F: File> FrameReader<F> {
                 FrameCheck::Whole { header, payload } => break (header, payload),
                 // More is loaded once: a file that gives less has become shorter.
                 FrameCheck::NeedsBytes(total) if total > enough => enough = total,
-                FrameCheck::Nothing => return Ok(Found::Nothing),
+                FrameCheck::Nothing => return Ok(FoundFrame::Nothing),
                 FrameCheck::NeedsBytes(_) | FrameCheck::Invalid => return Ok(self.judge_invalid()),
             }
         };
         let begins = (self.at - self.buffer_at) as usize;
         self.at = self.at.saturating_add((payload.end as u64).next_multiple_of(self.block_bytes));
-        Ok(Found::Frame(header, &self.buffer[begins + payload.start..begins + payload.end]))
+        Ok(FoundFrame::Frame(header, &self.buffer[begins + payload.start..begins + payload.end]))
     }
 
     /// Goes on at the next block, to look for a frame there. False at the file's end.
@@ -102,10 +102,10 @@ impl<F: File> FrameReader<F> {
 
     /// Bytes of a former life mean as little as zeros. A header that names this file was written to
     /// it, whatever became of the rest.
-    fn judge_invalid(&self) -> Found<'static> {
+    fn judge_invalid(&self) -> FoundFrame<'static> {
         match FrameHeader::peek(self.loaded()) {
-            Some(header) if header.file_number == self.file_number => Found::Broken(header.group),
-            Some(_) | None => Found::Nothing,
+            Some(header) if header.file_number == self.file_number => FoundFrame::Broken(header.group),
+            Some(_) | None => FoundFrame::Nothing,
         }
     }
 

@@ -16,7 +16,7 @@ const SEGMENT_MAGIC: [u8; 8] = *b"SBWALSEG";
 const CHECKPOINT_MAGIC: [u8; 8] = *b"SBWALCKP";
 const CLOSING_MAGIC: [u8; 8] = *b"SBWALEND";
 
-/// The checksum stands last and covers what is before it: so many bytes, in each version.
+/// The checksum is last and covers what is before it: so many bytes, in each version.
 const CHECKED_BYTES: [usize; FORMAT_VERSION as usize] = [36, FILE_HEADER_BYTES - 4];
 
 const SEGMENT_SUFFIX: &str = ".wal";

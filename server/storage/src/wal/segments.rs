@@ -25,7 +25,7 @@ const ZEROS: &[u8] = &[0; 256 << 10];
 /// disk takes what room is left for a moment, and others want it.
 const AHEAD_RETRY: Duration = Duration::from_secs(5);
 
-/// Where a shard's segments lie and what they are made as.
+/// Where a shard's segments are and what they are made as.
 #[derive(Debug, Clone)]
 pub struct SegmentPlace<D> {
     /// The disk.
@@ -36,7 +36,7 @@ pub struct SegmentPlace<D> {
     pub seed: u64,
     /// Seals its frames.
     pub key: FrameKey,
-    /// What stands in each header, but for the number.
+    /// What is in each header, but for the number.
     pub header: SegmentHeader,
     /// A segment's size; a larger group gets a larger one.
     pub segment_bytes: u64,
@@ -70,7 +70,7 @@ pub struct SealedSegment {
     pub bytes: u64,
 }
 
-/// A segment that has room behind its last group, and nothing there that was begun: a log goes on in it,
+/// A segment that has room after its last group, and nothing there that was begun: a log goes on in it,
 /// so that a start costs no segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unfilled {
@@ -115,7 +115,7 @@ impl SegmentSet {
         self.kept_bytes() + self.spare_bytes() + self.current.1
     }
 
-    /// Bytes of the segments that a checkpoint would let go of, however little is in them.
+    /// Bytes of the segments that a checkpoint would release, however little is in them.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept.iter().map(|segment| segment.bytes).sum()
     }
@@ -179,7 +179,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
         let Some(unfilled) = self.unfilled else { return self.rotate(0, Lsn(0)).await };
         let Unfilled { seq, at, bytes, last } = unfilled;
         let file = self.place.disk.open_durable(&self.place.path(&segment_name(seq))).await?;
-        // Who made it may have ended between giving it its name and having that on disk.
+        // Its maker may have ended between giving it its name and having that on disk.
         self.place.disk.sync_dir(&self.place.dir).await?;
         self.current = Some(Current { file, seq, at, bytes, last });
         self.segment_set.borrow_mut().current = (seq, bytes);
@@ -197,7 +197,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
         self.current.is_some()
     }
 
-    /// Writes a group as one frame and syncs it. Tells the bytes that it takes. After an error the
+    /// Writes a group as one frame and syncs it. Returns the bytes that it takes. After an error the
     /// same group may be written again: it goes to the same place.
     pub(crate) async fn write(&mut self, lsn: Lsn, group: &mut Group) -> Result<u64, DiskError> {
         let block = self.place.disk.block_bytes() as u64;
@@ -263,7 +263,7 @@ impl<D: Disk, H: Host> Segments<D, H> {
     async fn next_segment(&mut self, bytes: u64) -> Result<(D::File, u64), DiskError> {
         match self.ahead.take().await {
             Some((file, size)) if has_room(&self.place, size, bytes) => return Ok((file, size)),
-            // Written anew under the same name, larger.
+            // Written again under the same name, larger.
             Some((file, _)) => file.close().await?,
             None => {}
         }
@@ -402,7 +402,7 @@ async fn fill_with_zeros<F: File, H: Host>(file: &F, host: &H, size: u64) -> Res
     file.sync_data().await
 }
 
-/// Lets go of the segments that no replay needs any more: the groups up to `last` are in a
+/// Releases the segments that no replay needs any more: the groups up to `last` are in a
 /// checkpoint. As many are kept as spares as were needed since the last time, of `spare_bytes_max` together:
 /// what the log needs until the next time. Others give their room back, spares of former times too.
 pub(crate) async fn recycle<D: Disk>(

@@ -11,7 +11,7 @@ use silverback_model::limits::DISK_ANSWER_MAX;
 /// All of a log that changes, but for what is in its groups.
 #[derive(Debug, Default)]
 pub(super) struct LogStates {
-    intake: Intake,
+    state: LogState,
     life: Life,
     commits: Commits,
     bound: Bound,
@@ -20,7 +20,7 @@ pub(super) struct LogStates {
 
 /// Whether a log takes anything in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Intake {
+enum LogState {
     /// Not yet: its files are being read.
     #[default]
     Replaying,
@@ -68,7 +68,7 @@ enum TakenGroup {
     InFlight { since_us: u64 },
 }
 
-/// How far a log may grow behind its last checkpoint.
+/// How far a log may grow after its last checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Bound {
     /// As far as it does: no checkpoint was tried since that one.
@@ -117,9 +117,9 @@ pub(super) enum Hang {
 }
 
 impl LogStates {
-    /// Why nothing is taken in, by a log with so many bytes behind its checkpoint.
+    /// Why nothing is accepted, by a log with so many bytes after its checkpoint.
     pub(super) fn check(&self, since_checkpoint_bytes: u64) -> Result<(), LogError> {
-        self.intake.check()?;
+        self.state.check()?;
         match self.bound {
             Bound::Bytes(bytes_max) if since_checkpoint_bytes > bytes_max => {
                 Err(LogError::CheckpointOverdue(since_checkpoint_bytes >> 20))
@@ -130,24 +130,24 @@ impl LogStates {
 
     /// There is a segment to write to.
     pub(super) fn open(&mut self) {
-        self.intake.become_unless_failed(Intake::Open);
+        self.state.become_unless_failed(LogState::Open);
     }
 
     /// The disk has no room for what is to be written, in its own words.
     pub(super) fn run_full(&mut self, error: Box<str>) {
-        self.intake.become_unless_failed(Intake::Full(error));
+        self.state.become_unless_failed(LogState::Full(error));
     }
 
-    /// Nothing is taken in any more. Tells whether that is news.
+    /// Nothing is accepted any more. Returns whether that is news.
     pub(super) fn fail(&mut self, reason: Box<str>) -> bool {
         let is_news = !self.has_failed();
-        self.intake.become_unless_failed(Intake::Failed(reason));
+        self.state.become_unless_failed(LogState::Failed(reason));
         is_news
     }
 
     /// Whether it takes nothing more for good.
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self.intake, Intake::Failed(_))
+        matches!(self.state, LogState::Failed(_))
     }
 
     /// Looks whether a group has been on its way to the disk for too long. The disk's answer opens the log again.
@@ -157,8 +157,8 @@ impl LogStates {
         if in_flight < DISK_ANSWER_MAX || self.has_failed() {
             return Hang::None;
         }
-        let was_hung = matches!(self.intake, Intake::Hung(_));
-        self.intake.become_unless_failed(Intake::Hung(in_flight.as_secs()));
+        let was_hung = matches!(self.state, LogState::Hung(_));
+        self.state.become_unless_failed(LogState::Hung(in_flight.as_secs()));
         if was_hung { Hang::GoesOn } else { Hang::Begun(in_flight) }
     }
 
@@ -168,10 +168,10 @@ impl LogStates {
             Life::Running | Life::Closing => Life::Closing,
             Life::Ended => Life::Ended,
         };
-        match self.intake {
+        match self.state {
             // A disk that hangs may come back: how long to wait for it is the caller's to say.
-            Intake::Open | Intake::Hung(_) => Ok(()),
-            Intake::Replaying | Intake::Full(_) | Intake::Failed(_) => self.intake.check(),
+            LogState::Open | LogState::Hung(_) => Ok(()),
+            LogState::Replaying | LogState::Full(_) | LogState::Failed(_) => self.state.check(),
         }
     }
 
@@ -229,7 +229,7 @@ impl LogStates {
         self.commits.is_wanted = true;
     }
 
-    /// The committer takes the journal's group. Tells its number.
+    /// The committer takes the journal's group. Returns its number.
     pub(super) fn take_group(&mut self) -> Lsn {
         debug_assert_eq!(self.commits.taken, TakenGroup::None, "one group at a time");
         self.commits.taken = TakenGroup::Held;
@@ -249,13 +249,13 @@ impl LogStates {
         self.commits.taken = TakenGroup::Held;
     }
 
-    /// The group is on disk: whatever kept it from there is over. Tells for how many seconds the disk had hung,
+    /// The group is on disk: whatever kept it from there is over. Returns for how many seconds the disk had hung,
     /// if it had.
     pub(super) fn commit(&mut self) -> Option<u64> {
         debug_assert_eq!(self.commits.taken, TakenGroup::Held, "the disk has answered for it");
-        let hung_s = match self.intake {
-            Intake::Hung(seconds) => Some(seconds),
-            Intake::Replaying | Intake::Open | Intake::Full(_) | Intake::Failed(_) => None,
+        let hung_s = match self.state {
+            LogState::Hung(seconds) => Some(seconds),
+            LogState::Replaying | LogState::Open | LogState::Full(_) | LogState::Failed(_) => None,
         };
         self.commits.durable = self.commits.next();
         self.commits.taken = TakenGroup::None;
@@ -281,7 +281,7 @@ impl LogStates {
         if self.durable() >= upto {
             return Some(Ok(Durable { upto }));
         }
-        self.intake.check().err().map(Err)
+        self.state.check().err().map(Err)
     }
 
     /// A checkpoint is tried: the log may grow to so many bytes until there is one. A bound that it has already
@@ -298,7 +298,7 @@ impl LogStates {
         self.bound = Bound::None;
     }
 
-    /// A checkpoint is asked for that begins from now on; `written` are there since the start. Tells how many there
+    /// A checkpoint is asked for that begins from now on; `written` are there since the start. Returns how many there
     /// are once it is written.
     pub(super) fn ask_checkpoint(&mut self, written: u64) -> u64 {
         let first = match self.checkpoints.writing {
@@ -327,7 +327,7 @@ impl LogStates {
     }
 }
 
-impl Intake {
+impl LogState {
     fn check(&self) -> Result<(), LogError> {
         match self {
             Self::Open => Ok(()),
@@ -385,7 +385,7 @@ mod tests {
         states.take_group();
         states.set_out(0);
         assert!(states.fail("an I/O error".into()));
-        assert!(!states.fail("another one".into()), "the first reason is told");
+        assert!(!states.fail("another one".into()), "the first reason is reported");
         assert_eq!(states.look_for_hang(HANG_US), Hang::None);
         states.arrive();
         states.run_full("no space left".into());
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(states.ask_checkpoint(4), 5);
         states.begin_checkpoint();
         assert_eq!(states.ask_checkpoint(4), 6);
-        // It failed, and is tried again: what was told holds.
+        // It failed, and is tried again: what was reported holds.
         states.end_checkpoint();
         assert_eq!(states.ask_checkpoint(4), 6);
         assert_eq!((states.wants_checkpoint(5), states.wants_checkpoint(6)), (true, false));

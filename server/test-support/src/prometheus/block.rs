@@ -107,7 +107,7 @@ const XOR2: u8 = 4;
 
 /// How an encoding has the longest form of everything: 64 bits for each step of time, a new window for each value.
 struct Longest {
-    /// Behind the count of samples: none has a start timestamp.
+    /// After the count of samples: none has a start timestamp.
     header: &'static [u8],
     /// Before the 64 bits of a step of time.
     step: &'static str,

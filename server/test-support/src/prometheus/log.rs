@@ -7,7 +7,7 @@ use super::block::{uvarint, varint};
 /// A segment that is written.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// As it stands in its file.
+    /// As it is in its file.
     pub bytes: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
 //! A node with a series that no bad request names, written before and after each of them, and one
-//! that stands beside bad ones in the same requests: both are read back whole.
+//! that is beside bad ones in the same requests: both are read back whole.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Connections: what isn't HTTP, heads too large, requests one behind the other, too many of them.
+//! Connections: what isn't HTTP, heads too large, requests one after the other, too many of them.
 
 use std::io::{Read, Write};
 

@@ -111,7 +111,7 @@ fn a_series_whose_histograms_change_their_kind_and_layout_each_time_takes_all_of
     scene.check(Version::V2, &body(Version::V2, &[changing, scene.beside()]), &expect);
 }
 
-/// What remote write 2 is told: samples and histograms that are stored.
+/// What remote write 2 is answered: samples and histograms that are stored.
 fn told(answer: &Answer) -> [String; 2] {
     ["samples", "histograms"]
         .map(|kind| answer.header(&format!("x-prometheus-remote-write-{kind}-written")).to_owned())

@@ -38,7 +38,7 @@ fn other_types_and_encodings_are_told_what_is_taken() {
     for other in ["gzip", "zstd", "snappy, gzip", "identity"] {
         check(&[("content-encoding", other)], "send snappy (block format)");
     }
-    check(&[("content-type", "application/x-protobuf"), ("content-type", "text/plain")], "stands twice");
+    check(&[("content-type", "application/x-protobuf"), ("content-type", "text/plain")], "occurs twice");
 }
 
 #[test]

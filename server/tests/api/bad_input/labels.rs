@@ -1,4 +1,4 @@
-//! Series with bad labels: refused one by one and told by reason; the good ones beside them are stored.
+//! Series with bad labels: refused one by one and reported by reason; the good ones beside them are stored.
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_node_test_support::request::{PATH, Series, VERSIONS, body, headers};
@@ -37,8 +37,8 @@ fn labels_that_are_not_utf8_are_refused() {
 
 #[test]
 fn a_label_name_that_stands_twice_is_refused() {
-    check("duplicate_label", "label name stands twice", &[NAME, (b"job", b"a"), (b"job", b"b")]);
-    check("duplicate_label", "label name stands twice", &[(b"job", b"a"), NAME, (b"job", b"a")]);
+    check("duplicate_label", "label name occurs twice", &[NAME, (b"job", b"a"), (b"job", b"b")]);
+    check("duplicate_label", "label name occurs twice", &[(b"job", b"a"), NAME, (b"job", b"a")]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn names_and_values_are_told_in_printable_text() {
 #[test]
 fn labels_of_ten_megabytes_are_refused_and_not_shown_whole() {
     let long = vec![b'x'; 10_000_000];
-    let words = "label name or value is too long: a name has 1024 bytes at the most, and a value 8192";
+    let words = "label name or value is too long: a name has 1024 bytes at most, and a value 8192";
     check("label_too_long", words, &[NAME, (b"job", &long)]);
     check("label_too_long", words, &[NAME, (&long, b"a")]);
 }
@@ -92,8 +92,8 @@ fn more_labels_than_a_series_may_have_are_refused() {
     let labels = |count: usize| -> Vec<(&[u8], &[u8])> {
         std::iter::once(NAME).chain(names[..count].iter().map(|name| (name.as_bytes(), &b"v"[..]))).collect()
     };
-    check("too_many_labels", "series has too many labels: 128 at the most", &labels(128));
-    check("too_many_labels", "series has too many labels: 128 at the most", &labels(3000));
+    check("too_many_labels", "series has too many labels: 128 at most", &labels(128));
+    check("too_many_labels", "series has too many labels: 128 at most", &labels(3000));
     let scene = Scene::start(1);
     for (i, version) in VERSIONS.into_iter().enumerate() {
         let most = Series::new(labels(127)).sample(scene.start_ms + i as i64, 1.0);

@@ -1,4 +1,4 @@
-//! Bodies that are no write request: refused whole, nothing of them stored, whatever they claim.
+//! Bodies that aren't write requests: refused whole, nothing of them stored, whatever they claim.
 
 use silverback::api::ingest::remote_write::Version;
 use silverback_node_test_support::request::{Series, VERSIONS, compress, encode};
@@ -43,7 +43,7 @@ pub fn too_large_decoded() -> [BadBody; 2] {
     ]
 }
 
-/// Bodies that decompress to what is no request, behind a series that alone would be good.
+/// Bodies that decompress to what isn't a request, after a series that alone would be good.
 pub fn bad_protobuf(version: Version) -> Vec<BadBody> {
     let good = good(version);
     let series = match version {
@@ -53,7 +53,7 @@ pub fn bad_protobuf(version: Version) -> Vec<BadBody> {
     let in_sample = |bytes: &[u8]| field(series, &field(2, bytes));
     let in_series = |bytes: &[u8]| field(series, bytes);
     let bad = |bytes: Vec<u8>, words| (compress(&[good.clone(), bytes].concat()), words);
-    const TRUNCATED: &str = "ends behind the message";
+    const TRUNCATED: &str = "ends past the end of its message";
     const WRONG_TYPE: &str = "wrong wire type";
     let mut bodies = vec![
         (compress(&good[..good.len() - 1]), TRUNCATED),

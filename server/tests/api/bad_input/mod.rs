@@ -1,5 +1,5 @@
 //! A whole node against bad input and bad clients: each is answered as the protocols say and
-//! counted, what others wrote stays as it was, and the node and its connections live on.
+//! counted, what others wrote stays as it was, and the node and its connections go on.
 
 mod bystander;
 mod clients;

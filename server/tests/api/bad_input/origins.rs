@@ -15,7 +15,7 @@ use crate::bad_input::metrics::Reading;
 const BY_HOST: &str = "silverback_http_requests_refused_total{reason=\"host\"";
 const BY_ORIGIN: &str = "silverback_http_requests_refused_total{reason=\"origin\"";
 
-/// Every path that answers over HTTP, and some that don't. The check stands before all of them.
+/// Every path that answers over HTTP, and some that don't. The check is before all of them.
 const ENDPOINTS: &[(&str, &str)] = &[
     ("POST", "/api/v1/write"),
     ("POST", "/api/v1/receive"),

@@ -82,7 +82,7 @@ fn a_series_that_the_decoder_refuses_is_told_with_the_limit() {
     let long = "x".repeat(9000);
     let series = Series::new([("__name__", "up"), ("job", "a"), ("note", &long)]).sample(now_ms(), 1.0);
     let told = write(&node, &[series]).text();
-    assert!(told.contains("bytes at the most, and a value 8192"), "{told}");
+    assert!(told.contains("bytes at most, and a value 8192"), "{told}");
     assert_eq!(kind(&node, "label_too_long")["job"], "a");
 }
 

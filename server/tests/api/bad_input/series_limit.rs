@@ -1,5 +1,5 @@
 //! A node that is full of series: new ones are refused for good, so that known ones beside and behind
-//! them live on.
+//! them stay.
 
 use std::num::NonZeroU64;
 

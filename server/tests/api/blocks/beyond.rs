@@ -1,4 +1,4 @@
-//! What is older than memory goes back is read of the blocks that the node has cut.
+//! What is older than memory goes back is read from the blocks that the node has cut.
 
 use silverback_node_test_support::blocks::RANGE_MS;
 use silverback_node_test_support::written::Series;
@@ -36,7 +36,7 @@ fn what_is_older_than_memory_goes_back_is_read_of_blocks_without_a_seam() {
     let counted = samples_by_promql(&mut node);
     assert_eq!(metric(&node.get("/metrics").text(), "silverback_block_reads_total"), Some(0.0));
     node.stop();
-    // Memory has it all at first, and lets go of what is older than three hours a little later: reads take that of blocks.
+    // Memory has it all at first, and drops what is older than three hours a little later: reads take that of blocks.
     let mut node = home.start_ready(&["--shards=2", "--retention=3h", "--blocks=on", "--blocks-delay=0s"]);
     assert!(read_all(&mut node) == all, "other samples than memory had");
     assert_eq!(samples_by_promql(&mut node), counted);

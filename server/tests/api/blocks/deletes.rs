@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use silverback_block::{BlockWriter, Contents, SourceChunk, Ulid, WriteError, WriterMemory, cut_chunks};
+use silverback_block::{BlockWriteError, BlockWriter, Contents, SourceChunk, Ulid, WriterMemory, cut_chunks};
 use silverback_model::Sample;
 use silverback_model::gorilla::{FloatEncoding, OpenXor};
 use silverback_node_test_support::blocks::{names, within};
@@ -47,7 +47,7 @@ fn make_block(dir: &Path, at_ms: i64, random: u128) -> String {
     let sealed = OpenXor::start(Sample::new(at_ms, 1.0), &mut words).seal(words.into_iter());
     let contents = Contents::Floats(FloatEncoding::Xor);
     let chunk = SourceChunk { contents, min_ms: at_ms, max_ms: at_ms, bytes: sealed.bytes() };
-    let added: Result<(), WriteError> = writer.add_series([("__name__", "old")].into_iter(), |out| {
+    let added: Result<(), BlockWriteError> = writer.add_series([("__name__", "old")].into_iter(), |out| {
         cut_chunks([chunk], &(at_ms..=at_ms), FloatEncoding::Xor, |chunk| out.put(chunk))
             .map_err(|error| panic!("{error}"))
     });

@@ -46,7 +46,7 @@ fn what_is_cut_and_read_is_the_same_whatever_floats_are_encoded_as() {
         assert!(of_all().count() > 50 && of_all().all(|found| *found == encoding), "{flag}");
         fs::rename(&dir, home.data_dir().join(flag)).unwrap();
     }
-    // Memory lets go of all but the last hours, which are read of the blocks then.
+    // Memory drops all but the last hours, which are read from the blocks then.
     for (flag, _) in encodings {
         fs::rename(home.data_dir().join(flag), &dir).unwrap();
         let mut node = home.start_ready(&["--shards=2", "--retention=3h"]);

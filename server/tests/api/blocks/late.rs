@@ -172,7 +172,7 @@ fn what_comes_late_before_the_border_is_read_at_once_and_once_before_and_after_i
     let mut node = home.start_ready(&flags);
     wait_until_compared(&mut node);
     let mut expect = read_all(&mut node);
-    // Memory keeps it for some minutes, and the border is half an hour after that at the least.
+    // Memory keeps it for some minutes, and the border is half an hour after that at least.
     let from_ms = crate::blocks::now_ms() - 3 * 3_600_000 + 10 * 60_000;
     let (labels, samples) = expect[3].clone();
     let (before_ms, _) = *samples.iter().find(|(at_ms, _)| *at_ms >= from_ms).unwrap();

@@ -14,7 +14,7 @@ use silverback_model::STALE_NAN_BITS;
 use silverback_node_test_support::written::{READ_HEADERS, query, read_body, start_ms};
 use silverback_proto::prometheus::{ReadResponse, label_matcher::Type};
 use silverback_test_support::home::{Home, NodeProcess};
-use silverback_test_support::{PATIENCE, Waiting};
+use silverback_test_support::{TEST_TIMEOUT, Waiting};
 
 use crate::client_library::cable::Cable;
 use crate::client_library::home;
@@ -62,7 +62,7 @@ async fn a_writer_brings_every_sample_through_kills_of_its_node() {
     let closed = writer.close().await.unwrap();
     assert_eq!(closed.samples_written, (SERIES * SAMPLES_OF_EACH) as u64);
     assert_eq!((closed.refusals, closed.durability), (vec![], Durability::Disk));
-    assert!(acknowledged.retried.load(Ordering::Relaxed) > 0, "no kill hit a batch under way");
+    assert!(acknowledged.retried.load(Ordering::Relaxed) > 0, "no kill hit a batch in flight");
     assert!(read(&client).await == written, "what was read isn't what was written");
     assert!(read_without_client(&mut node) == written, "nor is it by remote read");
 }
@@ -75,7 +75,7 @@ fn options(hook: Arc<Acknowledged>) -> WriterOptions {
     let retry = RetryPolicy {
         backoff_min: Duration::from_millis(10),
         backoff_max: Duration::from_millis(100),
-        give_up_after: Some(PATIENCE),
+        give_up_after: Some(TEST_TIMEOUT),
     };
     WriterOptions {
         batch_samples_max: 300,

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use silverback::api::ingest::remote_write::Version;
 use silverback::config::RebalanceMode;
-use silverback_client::remote_write::{RemoteWriter, WriteError, Written};
+use silverback_client::remote_write::{RemoteWriter, RemoteWritten, WriteError};
 use silverback_client::{
     Client, Compression, Health, Labels, Matcher, ReadError, Reader, RequestError, SelectedSeries, Selector,
     Series, chunk,
@@ -217,7 +217,7 @@ async fn native_histograms_of_every_kind_are_written_by_remote_write_and_come_ba
     // Sent again, they are stored still.
     for _ in 0..2 {
         let written = writer.write(std::slice::from_ref(&series)).await.unwrap();
-        assert_eq!(written, Written { samples: 1, histograms: 40 });
+        assert_eq!(written, RemoteWritten { samples: 1, histograms: 40 });
     }
     let client = client(&node, Compression::None).await;
     let selector: Selector = "took".parse().unwrap();
@@ -228,14 +228,14 @@ async fn native_histograms_of_every_kind_are_written_by_remote_write_and_come_ba
     for ((at, found), (expect_at, expect)) in found.histograms.iter().zip(&all) {
         assert!(at == expect_at && found.is_same(expect), "{found:?}\n{expect:?}");
     }
-    // One that contradicts itself is refused alone, and the writer told what is stored.
+    // One that contradicts itself is refused alone, and the writer learns what is stored.
     let later = start + 50_000;
     let bad = Histogram { count: 1, ..of_each_kind(5)[0].clone() };
     let bad = took().histogram(later, of_each_kind(50)[0].clone()).histogram(later + 1, bad);
     let refused = writer.write(&[bad]).await.unwrap_err();
     let WriteError::Refused { text, written, .. } = refused else { panic!("{refused:?}") };
     assert!(text.contains("histogram_counts 1"), "{text}");
-    assert_eq!(written, Written { samples: 0, histograms: 1 });
+    assert_eq!(written, RemoteWritten { samples: 0, histograms: 1 });
     // By gRPC they go with their floats.
     let both = [took().sample(later + 2, 1.0).histogram(later + 3, of_each_kind(53)[0].clone())];
     let written = client.write(&both).await.unwrap();

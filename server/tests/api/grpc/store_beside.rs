@@ -1,4 +1,4 @@
-//! What stands beside `thanos.Store`: `Info`, exemplars, native histograms, and clients that don't wait or don't read.
+//! What is beside `thanos.Store`: `Info`, exemplars, native histograms, and clients that don't wait or don't read.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! A client that sends what it is told to, right or wrong.
+//! A client that sends what it is given, right or wrong.
 
 use std::net::SocketAddr;
 
 use silverback_node_test_support::Node;
 use silverback_proto::v1;
 use silverback_proto::v1::ingest_client::IngestClient;
-use silverback_test_support::PATIENCE;
+use silverback_test_support::TEST_TIMEOUT;
 pub use silverback_test_support::now_ms;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -46,7 +46,7 @@ pub fn message(series: Vec<v1::SeriesDefinition>, batch: Option<v1::Batch>) -> v
 pub struct OpenStream {
     requests: mpsc::Sender<v1::StreamRequest>,
     responses: Streaming<v1::StreamResponse>,
-    /// What the node told first.
+    /// What the node sent first.
     pub terms: v1::Terms,
 }
 
@@ -67,7 +67,7 @@ impl OpenStream {
 
     /// The next response.
     pub async fn next(&mut self) -> Result<Option<v1::StreamResponse>, Status> {
-        tokio::time::timeout(PATIENCE, self.responses.message()).await.expect("a response comes in time")
+        tokio::time::timeout(TEST_TIMEOUT, self.responses.message()).await.expect("a response comes in time")
     }
 
     /// Everything up to the acknowledgement of a batch, as one.

@@ -1,4 +1,4 @@
-//! `Ingest` as a stock gRPC client speaks it: what is acknowledged is there, what is refused is told
+//! `Ingest` as a stock gRPC client speaks it: what is acknowledged is there, what is refused is reported
 //! by series and reason, and what is wrong costs its own stream alone.
 
 mod backpressure;

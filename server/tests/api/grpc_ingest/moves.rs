@@ -21,7 +21,7 @@ const REQUESTS: i64 = 300;
 /// Of remote write.
 const WRITTEN: i64 = 100;
 
-/// Moves every cell that has a series to the other shard, again and again. Tells how many moves it was.
+/// Moves every cell that has a series to the other shard, again and again. Returns how many moves it was.
 async fn keep_moving(channel: Channel, is_over: Arc<AtomicBool>) -> u64 {
     let (mut admin, mut moves) = (AdminClient::new(channel), 0);
     while !is_over.load(Ordering::Relaxed) {
@@ -38,7 +38,7 @@ async fn keep_moving(channel: Channel, is_over: Arc<AtomicBool>) -> u64 {
     moves
 }
 
-/// A stream with batches ahead of their acknowledgements. Each of its samples must be taken in.
+/// A stream with batches ahead of their acknowledgements. Each of its samples must be accepted.
 async fn stream_batches(channel: Channel, begin_ms: i64) {
     let mut stream = OpenStream::open(&channel).await;
     let mut written = 0;
@@ -47,14 +47,14 @@ async fn stream_batches(channel: Channel, begin_ms: i64) {
         let samples: Vec<_> = (0..SERIES).map(|s| (s, begin_ms + i, value(s.into(), i))).collect();
         stream.send(message(defined, Some(batch(i as u64 + 1, &samples)))).await;
         if i % AHEAD == AHEAD - 1 && i + 1 < BATCHES {
-            let landed = stream.until((i - AHEAD / 2) as u64).await;
-            assert_eq!(landed.refusals, []);
-            written += landed.samples_written;
+            let completed = stream.until((i - AHEAD / 2) as u64).await;
+            assert_eq!(completed.refusals, []);
+            written += completed.samples_written;
         }
     }
-    let landed = stream.until(BATCHES as u64).await;
-    assert_eq!(landed.refusals, []);
-    assert_eq!(written + landed.samples_written, BATCHES as u64 * u64::from(SERIES));
+    let completed = stream.until(BATCHES as u64).await;
+    assert_eq!(completed.refusals, []);
+    assert_eq!(written + completed.samples_written, BATCHES as u64 * u64::from(SERIES));
     assert!(stream.finish().await.unwrap().is_empty(), "all was acknowledged");
 }
 

@@ -43,7 +43,7 @@ async fn a_stream_is_told_once_where_each_of_its_series_is() {
     let begin = now_ms() - 10;
     for i in 0..5 {
         let defined = (0..SERIES).filter(|_| i == 0).map(|s| series(s, &format!("s{s}"))).collect();
-        // Twice in a batch, one behind the other and apart.
+        // Twice in a batch, one after the other and apart.
         let samples: Vec<_> =
             (0..2 * SERIES).map(|s| (s % SERIES, begin + 2 * i + i64::from(s / SERIES), 1.0)).collect();
         stream.send(message(defined, Some(batch(i as u64 + 1, &samples)))).await;

@@ -6,7 +6,7 @@ use silverback_node_test_support::Node;
 use silverback_test_support::http::Answer;
 pub use silverback_test_support::now_ms;
 
-/// A time that is no whole second, within retention.
+/// A time that isn't a whole second, within retention.
 pub fn start_ms() -> i64 {
     now_ms() / 1000 * 1000 - 3_600_000 + 123
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/import/prometheus`: what is written is read back, and what isn't stored is told by line.
+//! `/api/v1/import/prometheus`: what is written is read back, and what isn't stored is reported by line.
 
 use silverback_node_test_support::Node;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use silverback::api::ingest::lines::{Format, InfluxLines, Precision, PrometheusText};
+use silverback::api::ingest::lines::{InfluxLines, LineFormat, Precision, PrometheusText};
 use silverback_model::{Labels, Sample};
 
 use crate::lines::collect::collect;
@@ -19,7 +19,7 @@ fn labels(name: &'static str, metric: &'static str, value: &'static str) -> impl
     })
 }
 
-fn check(format: &impl Format, samples: &[(Labels, Sample)], lines: &str) -> Result<(), TestCaseError> {
+fn check(format: &impl LineFormat, samples: &[(Labels, Sample)], lines: &str) -> Result<(), TestCaseError> {
     let collected = collect(format, lines.as_bytes(), 7).unwrap();
     prop_assert_eq!(&collected.samples, samples, "{}", lines);
     prop_assert_eq!(collected.decoded.refused.counts.total(), 0, "{:?}", collected.decoded.first);

@@ -97,13 +97,13 @@ fn compare_errors(ours: &Value, theirs: &Value, knows: Knowledge) -> Result<Verd
 fn compare_notes(ours: &Value, theirs: &Value) -> Result<(), String> {
     let list = |notes: &Value| notes.as_array().cloned().unwrap_or_default();
     let (ours, theirs) = (list(ours), list(theirs));
-    // Of more than are told, Prometheus tells any.
+    // Of more than are shown, Prometheus shows any.
     let is_cut = |notes: &[Value]| notes.iter().any(|note| note.to_string().contains("annotations omitted"));
     if is_cut(&ours) && is_cut(&theirs) && ours.len() == theirs.len() {
         return Ok(());
     }
-    // Without their places, for of one that comes at several any may be told; and without the count of samples that
-    // weren't monotonic, which Prometheus doubles at each step.
+    // Without their places, because of one that comes at several any may be shown; and without the count of samples
+    // that weren't monotonic, which Prometheus doubles at each step.
     let text = |note: &Value| {
         let text = note.as_str().unwrap_or_default();
         let text = text.rsplit_once(" (").map_or(text, |(text, _place)| text);
@@ -120,7 +120,7 @@ fn by_labels(result: &Value) -> Result<BTreeMap<String, &Value>, String> {
         // serde_json's maps are sorted by name.
         let labels = one["metric"].to_string();
         if series.insert(labels.clone(), one).is_some() {
-            return Err(format!("{labels} stands there twice"));
+            return Err(format!("{labels} occurs there twice"));
         }
     }
     Ok(series)

@@ -1,5 +1,5 @@
-//! The data: counters that begin anew, gauges with what is no number, classic and native histograms, series that come,
-//! end, and are sparse; some samples late. By a seed of its own.
+//! The data: counters that start over, gauges with what isn't a number, classic and native histograms, series that
+//! come, end, and are sparse; some samples late. By a seed of its own.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -7,7 +7,7 @@ use super::data::Data;
 /// What a Prometheus knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knowledge {
-    /// What 2.42 knew, its flags left alone. Its ranges have both ends in them: no sample stands at one.
+    /// What 2.42 knew, its flags left alone. Its ranges have both ends in them: no sample is at one.
     Former,
     /// What is stable since 3.0.
     Current,
@@ -66,7 +66,7 @@ const OVER_TIME: &[&str] = &[
 /// ... and those that have given the same for long.
 const OVER_TIME_SINCE_LONG: &[&str] = OVER_TIME.split_at(7).1;
 
-/// How deep an expression nests at the most.
+/// How deep an expression nests at most.
 const DEPTH: u32 = 4;
 
 /// Makes them.

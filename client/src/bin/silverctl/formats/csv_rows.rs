@@ -1,11 +1,11 @@
 //! CSV below a header that names the columns: `timestamp`, `value`, and any labels.
 //!
-//! `name` is the metric's name, unless there is a column `__name__`. A row stands on one line, so
-//! that a quote too few costs that line alone. An empty label is none, an empty timestamp is now.
+//! `name` is the metric's name, unless there is a column `__name__`. A row is on one line, so
+//! that a quote too few costs that line alone. An empty label is left out, an empty timestamp is now.
 
 use csv::StringRecord;
 
-use super::{Entry, LineFault, parse_value, text};
+use super::{LineEntry, LineError, parse_value, text};
 use crate::label_set::{LabelSet, METRIC_NAME};
 use crate::time_text::parse_rfc3339_ms;
 
@@ -13,7 +13,7 @@ const TIMESTAMP: &str = "timestamp";
 const VALUE: &str = "value";
 const NAME: &str = "name";
 
-/// What stands in which column.
+/// What is in which column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvRows {
     columns: Vec<Column>,
@@ -33,18 +33,18 @@ impl CsvRows {
     }
 
     /// Reads the header.
-    pub fn new(line: &[u8]) -> Result<Self, LineFault> {
+    pub fn new(line: &[u8]) -> Result<Self, LineError> {
         Self::of(&fields(line)?)
     }
 
-    fn of(header: &StringRecord) -> Result<Self, LineFault> {
+    fn of(header: &StringRecord) -> Result<Self, LineError> {
         let has = |wanted: &str| header.iter().any(|field| field.trim() == wanted);
         let has_metric_name = has(METRIC_NAME);
         if !has(VALUE) {
-            return Err(LineFault::Header(VALUE));
+            return Err(LineError::Header(VALUE));
         }
         if !has_metric_name && !has(NAME) {
-            return Err(LineFault::Header(NAME));
+            return Err(LineError::Header(NAME));
         }
         let column = |field: &str| match field.trim() {
             TIMESTAMP => Column::Timestamp,
@@ -56,11 +56,11 @@ impl CsvRows {
     }
 
     /// Reads a row.
-    pub fn parse(&self, line: &[u8]) -> Result<Entry, LineFault> {
+    pub fn parse(&self, line: &[u8]) -> Result<LineEntry, LineError> {
         let row = fields(line)?;
         let (expected, found) = (self.columns.len(), row.len());
         if found != expected {
-            return Err(LineFault::FieldCount { expected, found });
+            return Err(LineError::FieldCount { expected, found });
         }
         let (mut labels, mut timestamp_ms, mut value) = (Vec::new(), None, None);
         for (column, field) in self.columns.iter().zip(&row) {
@@ -71,12 +71,12 @@ impl CsvRows {
                 Column::Label(name) => labels.push((name.clone(), field.to_owned())),
             }
         }
-        let value = value.ok_or(LineFault::Header(VALUE))?;
-        Ok(Entry { labels: LabelSet::new(labels)?, samples: vec![(timestamp_ms, value)] })
+        let value = value.ok_or(LineError::Header(VALUE))?;
+        Ok(LineEntry { labels: LabelSet::new(labels)?, samples: vec![(timestamp_ms, value)] })
     }
 }
 
-fn fields(line: &[u8]) -> Result<StringRecord, LineFault> {
+fn fields(line: &[u8]) -> Result<StringRecord, LineError> {
     let line = text(line)?;
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -89,10 +89,10 @@ fn fields(line: &[u8]) -> Result<StringRecord, LineFault> {
 }
 
 /// Milliseconds since the Unix epoch, or RFC 3339; `None` where it is left out.
-fn parse_timestamp(field: &str) -> Result<Option<i64>, LineFault> {
+fn parse_timestamp(field: &str) -> Result<Option<i64>, LineError> {
     if field.is_empty() {
         return Ok(None);
     }
     let timestamp_ms = field.parse().ok().or_else(|| parse_rfc3339_ms(field));
-    timestamp_ms.map(Some).ok_or_else(|| LineFault::unexpected("a timestamp", field))
+    timestamp_ms.map(Some).ok_or_else(|| LineError::unexpected("a timestamp", field))
 }

@@ -2,9 +2,9 @@
 //!
 //! `name{label="value"} 1.5 1700000000 # exemplar`, and comments. What is said of metrics as a whole
 //! (`HELP`, `TYPE`, `UNIT`) isn't kept, and exemplars aren't either. `# EOF` is a comment too: texts
-//! that were joined have it in their midst.
+//! that were joined have it in the middle.
 
-use super::{Entry, LineFault, parse_value};
+use super::{LineEntry, LineError, parse_value};
 use crate::label_set::{LabelSet, METRIC_NAME};
 
 /// What timestamps count.
@@ -22,25 +22,25 @@ pub enum TimestampUnit {
 const MILLISECONDS_FROM: i64 = 100_000_000_000;
 
 /// Reads one line; `None` for a comment.
-pub fn parse(line: &str, unit: TimestampUnit) -> Result<Option<Entry>, LineFault> {
+pub fn parse(line: &str, unit: TimestampUnit) -> Result<Option<LineEntry>, LineError> {
     if line.starts_with('#') {
         return Ok(None);
     }
     let (labels, rest) = parse_series(line)?;
-    // An exemplar's labels may hold anything, spaces and quotes too: nothing behind it is read.
+    // An exemplar's labels may hold anything, spaces and quotes too: nothing after it is read.
     let mut words = rest.split_ascii_whitespace().take_while(|word| !word.starts_with('#'));
-    let value = parse_value(words.next().ok_or(LineFault::unexpected("a value", ""))?)?;
+    let value = parse_value(words.next().ok_or(LineError::unexpected("a value", ""))?)?;
     let timestamp_ms = words.next().map(|word| parse_timestamp(word, unit)).transpose()?;
     match words.next() {
-        None => Ok(Some(Entry { labels: LabelSet::new(labels)?, samples: vec![(timestamp_ms, value)] })),
-        Some(more) => Err(LineFault::unexpected("the line's end", more)),
+        None => Ok(Some(LineEntry { labels: LabelSet::new(labels)?, samples: vec![(timestamp_ms, value)] })),
+        Some(more) => Err(LineError::unexpected("the line's end", more)),
     }
 }
 
-type Labels = Vec<(String, String)>;
+type LabelPairs = Vec<(String, String)>;
 
 /// The labels that a line begins with, and the rest of it.
-fn parse_series(line: &str) -> Result<(Labels, &str), LineFault> {
+fn parse_series(line: &str) -> Result<(LabelPairs, &str), LineError> {
     let end = line.find(|c: char| c == '{' || c.is_ascii_whitespace()).unwrap_or(line.len());
     let (metric, rest) = line.split_at(end);
     let mut labels = Vec::new();
@@ -55,8 +55,8 @@ fn parse_series(line: &str) -> Result<(Labels, &str), LineFault> {
     Ok((labels, behind))
 }
 
-/// Reads up to the closing brace, and gives what is behind it.
-fn labels_of<'a>(mut rest: &'a str, labels: &mut Labels) -> Result<&'a str, LineFault> {
+/// Reads up to the closing brace, and gives what is after it.
+fn labels_of<'a>(mut rest: &'a str, labels: &mut LabelPairs) -> Result<&'a str, LineError> {
     loop {
         rest = rest.trim_ascii_start();
         if let Some(behind) = rest.strip_prefix('}') {
@@ -66,13 +66,13 @@ fn labels_of<'a>(mut rest: &'a str, labels: &mut Labels) -> Result<&'a str, Line
         rest = match rest.strip_prefix(',') {
             Some(behind) => behind,
             None if rest.starts_with('}') => rest,
-            None => return Err(LineFault::unexpected("a comma or }", rest)),
+            None => return Err(LineError::unexpected("a comma or }", rest)),
         };
     }
 }
 
 /// `name="value"`, `"name"="value"`, or the metric's name alone in quotes.
-fn label<'a>(text: &'a str, labels: &mut Labels) -> Result<&'a str, LineFault> {
+fn label<'a>(text: &'a str, labels: &mut LabelPairs) -> Result<&'a str, LineError> {
     let (name, rest) = match text.strip_prefix('"') {
         Some(quoted) => {
             let (name, rest) = quoted_text(quoted)?;
@@ -88,19 +88,19 @@ fn label<'a>(text: &'a str, labels: &mut Labels) -> Result<&'a str, LineFault> {
         }
     };
     let rest = rest.trim_ascii_start();
-    let value = rest.strip_prefix('=').ok_or(LineFault::unexpected("=", rest))?.trim_ascii_start();
-    let quoted = value.strip_prefix('"').ok_or(LineFault::unexpected("a quoted value", value))?;
+    let value = rest.strip_prefix('=').ok_or(LineError::unexpected("=", rest))?.trim_ascii_start();
+    let quoted = value.strip_prefix('"').ok_or(LineError::unexpected("a quoted value", value))?;
     let (value, rest) = quoted_text(quoted)?;
     labels.push((name, value));
     Ok(rest)
 }
 
-/// A text up to its closing quote, and what is behind that. `\\`, `\"` and `\n` are escapes.
-fn quoted_text(text: &str) -> Result<(String, &str), LineFault> {
+/// A text up to its closing quote, and what is after that. `\\`, `\"` and `\n` are escapes.
+fn quoted_text(text: &str) -> Result<(String, &str), LineError> {
     let mut content = String::new();
     let mut rest = text;
     loop {
-        let at = rest.find(['"', '\\']).ok_or(LineFault::unexpected("a closing quote", ""))?;
+        let at = rest.find(['"', '\\']).ok_or(LineError::unexpected("a closing quote", ""))?;
         content.push_str(&rest[..at]);
         let (special, behind) = rest[at..].split_at(1);
         if special == "\"" {
@@ -124,7 +124,7 @@ fn quoted_text(text: &str) -> Result<(String, &str), LineFault> {
     }
 }
 
-fn parse_timestamp(text: &str, unit: TimestampUnit) -> Result<i64, LineFault> {
+fn parse_timestamp(text: &str, unit: TimestampUnit) -> Result<i64, LineError> {
     let whole: Option<i64> = text.parse().ok();
     let from_seconds = || {
         let seconds: Option<f64> = text.parse().ok().filter(|seconds: &f64| seconds.is_finite());
@@ -135,5 +135,5 @@ fn parse_timestamp(text: &str, unit: TimestampUnit) -> Result<i64, LineFault> {
         (TimestampUnit::ByMagnitude, Some(whole)) if whole >= MILLISECONDS_FROM => Some(whole),
         (TimestampUnit::Seconds | TimestampUnit::ByMagnitude, _) => from_seconds(),
     };
-    timestamp_ms.ok_or_else(|| LineFault::unexpected("a timestamp", text))
+    timestamp_ms.ok_or_else(|| LineError::unexpected("a timestamp", text))
 }

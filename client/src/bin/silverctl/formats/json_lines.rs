@@ -10,25 +10,25 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-use super::{Entry, LineFault, NORMAL_NAN, parse_value};
+use super::{LineEntry, LineError, NORMAL_NAN, parse_value};
 use crate::label_set::{LabelSet, METRIC_NAME};
 use crate::time_text::parse_rfc3339_ms;
 
-type Labels = BTreeMap<String, String>;
+type LabelMap = BTreeMap<String, String>;
 
 #[derive(Deserialize)]
 struct Object {
-    metric: Option<Labels>,
+    metric: Option<LabelMap>,
     values: Option<Vec<Value>>,
     timestamps: Option<Vec<i64>>,
     name: Option<String>,
-    labels: Option<Labels>,
+    labels: Option<LabelMap>,
     value: Option<Value>,
     timestamp: Option<Timestamp>,
 }
 
 /// Reads one line.
-pub fn parse(line: &[u8]) -> Result<Entry, LineFault> {
+pub fn parse(line: &[u8]) -> Result<LineEntry, LineError> {
     let object: Object = serde_json::from_slice(line)?;
     match object {
         Object { metric: Some(metric), values: Some(values), timestamps: Some(timestamps), .. } => {
@@ -38,19 +38,19 @@ pub fn parse(line: &[u8]) -> Result<Entry, LineFault> {
             let mut labels = labels.unwrap_or_default();
             labels.extend(name.map(|name| (METRIC_NAME.to_owned(), name)));
             let sample = (timestamp.map(|Timestamp(timestamp_ms)| timestamp_ms), value.0);
-            Ok(Entry { labels: LabelSet::new(labels.into_iter().collect())?, samples: vec![sample] })
+            Ok(LineEntry { labels: LabelSet::new(labels.into_iter().collect())?, samples: vec![sample] })
         }
-        _other => Err(LineFault::Shape("neither metric, values and timestamps, nor name and value")),
+        _other => Err(LineError::Shape("neither metric, values and timestamps, nor name and value")),
     }
 }
 
-fn series(metric: Labels, values: &[Value], timestamps: &[i64]) -> Result<Entry, LineFault> {
+fn series(metric: LabelMap, values: &[Value], timestamps: &[i64]) -> Result<LineEntry, LineError> {
     if values.len() != timestamps.len() {
-        return Err(LineFault::Shape("values and timestamps are not of the same number"));
+        return Err(LineError::Shape("values and timestamps are not of the same number"));
     }
     let samples = timestamps.iter().zip(values);
     let samples = samples.map(|(timestamp_ms, Value(value))| (Some(*timestamp_ms), *value)).collect();
-    Ok(Entry { labels: LabelSet::new(metric.into_iter().collect())?, samples })
+    Ok(LineEntry { labels: LabelSet::new(metric.into_iter().collect())?, samples })
 }
 
 /// A number, a text for what JSON has no number for, or `null` for a NaN.

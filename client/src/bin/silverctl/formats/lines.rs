@@ -7,7 +7,7 @@ pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum InputLine<'a> {
     /// Without its end.
     Whole(&'a [u8]),
     /// It was longer than a line may be; the rest of it is skipped.
@@ -33,7 +33,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line; `None` at the end.
-    pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub fn next_line(&mut self) -> io::Result<Option<InputLine<'_>>> {
         self.line.clear();
         let (mut is_too_long, mut is_any) = (false, false);
         loop {
@@ -61,8 +61,8 @@ impl<R: BufRead> Lines<R> {
         self.number += u64::from(is_any);
         Ok(match (is_any, is_too_long) {
             (false, _) => None,
-            (true, true) => Some(Line::TooLong),
-            (true, false) => Some(Line::Whole(&self.line)),
+            (true, true) => Some(InputLine::TooLong),
+            (true, false) => Some(InputLine::Whole(&self.line)),
         })
     }
 }
@@ -83,7 +83,7 @@ mod tests {
             let input = io::BufReader::with_capacity(buffer, text.as_bytes());
             let mut lines = Lines { line_bytes_max: 5, ..Lines::new(input) };
             for (index, expect) in expect.iter().enumerate() {
-                let expect = expect.map_or(Line::TooLong, |line| Line::Whole(line.as_bytes()));
+                let expect = expect.map_or(InputLine::TooLong, |line| InputLine::Whole(line.as_bytes()));
                 assert_eq!(lines.next_line().unwrap(), Some(expect), "{text:?}");
                 assert_eq!(lines.number, index as u64 + 1);
             }

@@ -1,7 +1,7 @@
 //! The texts that samples are read from, a line at a time: OpenMetrics and Prometheus' own format,
 //! CSV, JSON lines.
 //!
-//! A bad line is told and costs no other line. Knows nothing of where lines come from or where
+//! A bad line is reported and costs no other line. Knows nothing of where lines come from or where
 //! samples go.
 
 mod csv_rows;
@@ -11,9 +11,9 @@ mod lines;
 
 use clap::ValueEnum;
 
-pub use lines::{Line, Lines};
+pub use lines::{InputLine, Lines};
 
-use crate::label_set::{LabelFault, LabelSet};
+use crate::label_set::{LabelSet, LabelSetError};
 use csv_rows::CsvRows;
 use exposition::TimestampUnit;
 
@@ -33,7 +33,7 @@ pub enum Format {
 
 /// What one line holds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct LineEntry {
     /// Of which series.
     pub labels: LabelSet,
     /// Times in milliseconds since the Unix epoch, `None` for now, and values.
@@ -42,7 +42,7 @@ pub struct Entry {
 
 /// Why a line holds no samples.
 #[derive(Debug, thiserror::Error)]
-pub enum LineFault {
+pub enum LineError {
     /// It is longer than a line may be.
     #[error("longer than {} MiB", lines::LINE_BYTES_MAX >> 20)]
     TooLong,
@@ -52,18 +52,18 @@ pub enum LineFault {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
     Unexpected {
-        /// What should stand there.
+        /// What should be there.
         expected: &'static str,
-        /// What does, in quotes.
+        /// What is, in quotes.
         found: String,
     },
     /// The labels make no series.
     #[error(transparent)]
-    Labels(#[from] LabelFault),
+    Labels(#[from] LabelSetError),
     /// It isn't JSON, or not of the right shape.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// A JSON object that tells of no samples.
+    /// A JSON object without samples.
     #[error("{0}")]
     Shape(&'static str),
     /// It isn't CSV.
@@ -82,7 +82,7 @@ pub enum LineFault {
     Header(&'static str),
 }
 
-impl LineFault {
+impl LineError {
     fn unexpected(expected: &'static str, found: &str) -> Self {
         const SHOWN_MAX: usize = 40;
         let found = match found.char_indices().nth(SHOWN_MAX) {
@@ -93,7 +93,7 @@ impl LineFault {
         Self::Unexpected { expected, found }
     }
 
-    /// Whether nothing behind this line can be read either.
+    /// Whether nothing after this line can be read either.
     pub const fn ends_all(&self) -> bool {
         matches!(self, Self::Header(_))
     }
@@ -133,7 +133,7 @@ impl Parser {
         }
     }
 
-    /// Has a line that is left out tell how the others are to be read, where it is the one that does.
+    /// Has a line that is left out say how the others are to be read, where it is the one that does.
     pub fn note_header(&mut self, line: &[u8]) {
         match self {
             Self::Csv(header @ None) if !line.trim_ascii().is_empty() => {
@@ -143,8 +143,8 @@ impl Parser {
         }
     }
 
-    /// What a line holds; `None` where that is no sample.
-    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Entry>, LineFault> {
+    /// What a line holds; `None` where that isn't a sample.
+    pub fn parse(&mut self, line: &[u8]) -> Result<Option<LineEntry>, LineError> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(None);
@@ -161,8 +161,8 @@ impl Parser {
     }
 }
 
-fn text(line: &[u8]) -> Result<&str, LineFault> {
-    std::str::from_utf8(line).map_err(|_invalid| LineFault::NotUtf8)
+fn text(line: &[u8]) -> Result<&str, LineError> {
+    std::str::from_utf8(line).map_err(|_invalid| LineError::NotUtf8)
 }
 
 /// Prometheus' NaN that means "no value" rather than "this series has ended".
@@ -171,11 +171,11 @@ pub const NORMAL_NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
 pub const STALE_NAN: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 
 /// A value as text. `NaN` is Prometheus' own.
-fn parse_value(text: &str) -> Result<f64, LineFault> {
+fn parse_value(text: &str) -> Result<f64, LineError> {
     if text == "StaleNaN" {
         return Ok(STALE_NAN);
     }
-    let value: f64 = text.parse().map_err(|_| LineFault::unexpected("a value", text))?;
+    let value: f64 = text.parse().map_err(|_| LineError::unexpected("a value", text))?;
     Ok(if value.is_nan() { NORMAL_NAN } else { value })
 }
 

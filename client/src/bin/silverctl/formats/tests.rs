@@ -87,7 +87,7 @@ fn an_exposition_line_that_is_wrong_is_told() {
     check_fault(&mut parser, b"up{a} 1", "expected =");
     check_fault(&mut parser, b"up{a=\"1} 1", "a closing quote");
     check_fault(&mut parser, b"up{a=\"\\", "a closing quote");
-    check_fault(&mut parser, b"up{a=\"1\",a=\"2\"} 1", "stands twice");
+    check_fault(&mut parser, b"up{a=\"1\",a=\"2\"} 1", "occurs twice");
     check_fault(&mut parser, b"{a=\"1\"} 1", "name is missing");
     check_fault(&mut parser, b"up{a=\"\xff\"} 1", "not UTF-8");
     check_fault(&mut Parser::new(Format::Prometheus), b"up 1 1.5", "expected a timestamp");

@@ -1,22 +1,22 @@
 //! Blocks to a node, one after the other, each noted in the state as far as the node has it; then the head, which is
-//! read anew each time.
+//! read again each time.
 
 use std::time::Instant;
 
 use super::head::{Head, HeadFiles};
-use super::pieces::{self, Piece};
+use super::pieces::{self, ImportPiece};
 use super::report::{End, ImportReport};
 use super::sources::{FoundBlock, Tsdb};
-use super::state::{BlockState, NOTE_INTERVAL, State};
-use crate::failure::Done;
+use super::state::{BlockState, ImportState, NOTE_INTERVAL};
+use crate::error::Done;
 use crate::figures::grouped;
 use crate::filter::Filter;
 use crate::interrupt::Interrupt;
 use crate::sending::Sending;
-use silverback_block::BlockFault;
+use silverback_block::BlockError;
 use tokio::sync::mpsc;
 
-/// Faults that are told one by one.
+/// Faults that are reported one by one.
 const TOLD_MAX: u64 = 20;
 
 /// Imports what isn't imported yet. `head` is the data directory's, looked through.
@@ -24,7 +24,7 @@ pub async fn import(
     tsdb: Tsdb,
     head: Option<Head>,
     filter: Filter,
-    state: State,
+    state: ImportState,
     sending: Sending,
     interrupt: Interrupt,
 ) -> Done<ImportReport> {
@@ -50,7 +50,7 @@ pub async fn import(
 
 struct Import {
     filter: Filter,
-    state: State,
+    state: ImportState,
     sending: Sending,
     interrupt: Interrupt,
     report: ImportReport,
@@ -105,7 +105,7 @@ impl Import {
     /// Takes the pieces of a block, or of the head, and says whether it came to their end.
     async fn take_all(
         &mut self,
-        mut pieces: mpsc::Receiver<Result<Piece, BlockFault>>,
+        mut pieces: mpsc::Receiver<Result<ImportPiece, BlockError>>,
         block: Option<&str>,
         done: &mut BlockState,
     ) -> Done<bool> {
@@ -133,35 +133,35 @@ impl Import {
     }
 
     /// A piece of a block, or of the head.
-    async fn take(&mut self, piece: Piece, block: Option<&str>, done: &mut BlockState) -> Done {
+    async fn take(&mut self, piece: ImportPiece, block: Option<&str>, done: &mut BlockState) -> Done {
         match piece {
-            Piece::Samples(labels, samples) => {
+            ImportPiece::Samples(labels, samples) => {
                 let first_ms = samples.first().map(|(at_ms, _)| *at_ms);
                 self.report.took(samples.len() as u64, first_ms);
                 self.sending.send(&labels, samples).await?;
                 self.show(done.series_done);
             }
-            Piece::Histograms(labels, histograms) => {
+            ImportPiece::Histograms(labels, histograms) => {
                 let first_ms = histograms.first().map(|(at_ms, _)| *at_ms);
                 self.report.took(histograms.len() as u64, first_ms);
                 self.sending.send_histograms(&labels, &histograms).await?;
                 self.show(done.series_done);
             }
-            Piece::OtherChunk => self.report.other_chunks += 1,
-            Piece::DamagedChunk(fault) => {
+            ImportPiece::OtherChunk => self.report.other_chunks += 1,
+            ImportPiece::DamagedChunk(fault) => {
                 self.report.chunks_damaged += 1;
                 self.tell(&fault);
             }
-            Piece::BadSeries(why) => {
+            ImportPiece::BadSeries(why) => {
                 self.report.series_bad += 1;
                 let source = block.map_or("the head".to_owned(), |block| format!("block {block}"));
                 self.sending.progress().tell(&format!("{source}: a series is left out: {why}"));
             }
-            Piece::HeadDone(counts) => {
+            ImportPiece::HeadDone(counts) => {
                 self.series_before += counts.series;
                 self.report.head.add(counts);
             }
-            Piece::SeriesDone(number) => {
+            ImportPiece::SeriesDone(number) => {
                 done.series_done = number;
                 self.report.series += 1;
                 self.show(number);
@@ -182,7 +182,7 @@ impl Import {
         self.state.note(block, done)
     }
 
-    fn tell(&self, fault: &BlockFault) {
+    fn tell(&self, fault: &BlockError) {
         let told = self.report.faults();
         if told <= TOLD_MAX {
             self.sending.progress().tell(&format!("damaged: {fault}"));

@@ -15,30 +15,30 @@ use clap::Args;
 use silverback_client::{RefusalReason, Selector};
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, Failure, output};
+use crate::error::{CommandError, Done, output};
 use crate::figures::counted;
 use crate::filter::Filter;
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressLine, ProgressUnit};
 use crate::sending::Sending;
 use crate::time_text::{TimeArg, now_ms, parse_time};
-use crate::write::{BadLines, Course, Input, pump};
+use crate::write::{Course, Input, OnLineError, pump};
 use head::Head;
-use sources::{Source, Tsdb};
-use state::{NOTE_INTERVAL, State};
+use sources::{ImportSource, Tsdb};
+use state::{ImportState, NOTE_INTERVAL};
 
 const DETAILS: &str =
     "PATH is a data directory of a Prometheus, one block of it, or a file in OpenMetrics or another
 format that `silverctl write` reads. Of a data directory all blocks are read, and then the head:
 what is in no block yet, up to three hours, out of its write-ahead log. Prometheus may go on writing
 meanwhile; what comes later is imported by a later run. Samples that came out of order and are in no
-block yet (wbl) are left out and told: Prometheus merges them into its blocks some hours later.
+block yet (wbl) are left out and reported: Prometheus merges them into its blocks some hours later.
 
 A node keeps what is younger than its --retention, and takes a series' samples in the order of their
 times: import into a node that doesn't have newer samples of these series yet.
 
-An import that ended early goes on where it was when it is run again: how far it is stands in the
+An import that ended early goes on where it was when it is run again: how far it got is in the
 state file. So does one of a text that has grown since.
 
 Exit code 1: something was refused, damaged, or not read to its end.";
@@ -73,7 +73,7 @@ impl ImportArgs {
         resolved(self.min_time).unwrap_or(i64::MIN)..=resolved(self.max_time).unwrap_or(i64::MAX)
     }
 
-    /// What decides which samples are imported, in words: a state is of use to the same alone.
+    /// What decides which samples are imported, in words: a state holds for the same alone.
     fn scope(&self) -> String {
         let selector = self.selector.as_ref().map(|selector| {
             let matchers: Vec<_> = selector.iter().map(ToString::to_string).collect();
@@ -84,8 +84,8 @@ impl ImportArgs {
         format!("{selector} from {} to {}", time(self.min_time), time(self.max_time))
     }
 
-    fn open_state(&self, connection: &ConnectionArgs) -> Done<State> {
-        State::open(&self.state_path(), &connection.address, &self.scope())
+    fn open_state(&self, connection: &ConnectionArgs) -> Done<ImportState> {
+        ImportState::open(&self.state_path(), &connection.address, &self.scope())
     }
 
     fn state_path(&self) -> PathBuf {
@@ -103,13 +103,13 @@ impl ImportArgs {
 pub async fn run(arguments: ImportArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let filter = Filter::new(arguments.selector.as_ref(), arguments.range_ms())?;
     match sources::find(&arguments.path)? {
-        Source::Tsdb(tsdb) => {
+        ImportSource::Tsdb(tsdb) => {
             let state = arguments.open_state(connection)?;
             let client = connection.connect().await?;
             let head = interrupt.clone().or(survey(&tsdb)).await?;
             let in_blocks = tsdb.blocks.iter().map(|block| block.meta.stats.num_series);
             let series = in_blocks.chain(head.as_ref().map(|head| head.series)).sum();
-            let progress = Progress::begin(Some(series), Unit::Series);
+            let progress = ProgressLine::begin(Some(series), ProgressUnit::Series);
             let sending = Sending::begin(client, connection.retry(), progress);
             let report = blocks::import(tsdb, head, filter, state, sending, interrupt).await?;
             let mut out = output();
@@ -117,7 +117,7 @@ pub async fn run(arguments: ImportArgs, connection: &ConnectionArgs, interrupt: 
             out.flush()?;
             report.verdict()
         }
-        Source::Text(path) => import_text(&path, &arguments, filter, connection, interrupt).await,
+        ImportSource::Text(path) => import_text(&path, &arguments, filter, connection, interrupt).await,
     }
 }
 
@@ -138,23 +138,23 @@ async fn import_text(
     let mut input = Input::open(Some(path), arguments.format)?;
     // A pipe can't be read again from any place.
     let mut state = input.size.map(|_| arguments.open_state(connection)).transpose()?;
-    let begin = state.as_ref().and_then(State::of_text).unwrap_or_default();
+    let begin = state.as_ref().and_then(ImportState::of_text).unwrap_or_default();
     if let Some(state) = &state
         && !input.go_to(begin)?
     {
-        return Err(Failure::Usage(format!(
-            "{} isn't the text any more of which {} says that {} are done; remove that to begin anew",
+        return Err(CommandError::Usage(format!(
+            "{} is no longer the text of which {} says that {} are done; remove that to start over",
             path.display(),
             state.path().display(),
             counted(begin.lines, "line", "lines"),
         )));
     }
     let client = connection.connect().await?;
-    let progress = Progress::begin(input.size, Unit::Bytes);
+    let progress = ProgressLine::begin(input.size, ProgressUnit::Bytes);
     let sending = Sending::begin(client, connection.retry(), progress);
     let mut note = |place| state.as_mut().map_or(Ok(()), |state| state.note_text(place));
     let course =
-        Course { filter: &filter, bad_lines: BadLines::Skip, note: Some((NOTE_INTERVAL, &mut note)) };
+        Course { filter: &filter, bad_lines: OnLineError::Skip, note: Some((NOTE_INTERVAL, &mut note)) };
     let report = pump(input, course, sending, interrupt).await?;
     let mut out = output();
     if begin.lines > 0 {
@@ -163,7 +163,7 @@ async fn import_text(
     }
     writeln!(out, "{report}")?;
     if let Some(state) = state.filter(|_| report.is_interrupted()) {
-        writeln!(out, "run it again to go on; how far it is stands in {}", state.path().display())?;
+        writeln!(out, "run it again to go on; how far it got is in {}", state.path().display())?;
     }
     if report.sent().main_reason() == Some(RefusalReason::TooOld) {
         writeln!(out, "{}", report::TOO_OLD_HINT)?;

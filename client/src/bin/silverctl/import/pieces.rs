@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::head::HeadCounts;
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
-use silverback_block::{Block, BlockFault, BlockSeries, ChunkPlace, Contents};
+use silverback_block::{Block, BlockError, BlockSeries, ChunkPlace, Contents};
 use silverback_model::gorilla::FloatIter;
 use silverback_model::histogram::{HistogramChunkError, HistogramIter};
 
@@ -20,15 +20,15 @@ pub const PIECE_HISTOGRAMS_MAX: usize = 8;
 
 /// A part of what a block or a head holds, in its order.
 #[derive(Debug)]
-pub enum Piece {
+pub enum ImportPiece {
     /// Some samples of a series, times ascending.
     Samples(Arc<LabelSet>, Vec<(i64, f64)>),
     /// Some native histograms of a series, likewise.
     Histograms(Arc<LabelSet>, Vec<(i64, Histogram)>),
     /// A chunk in an encoding that isn't read here.
     OtherChunk,
-    /// A chunk that can't be read; what is behind it can.
-    DamagedChunk(BlockFault),
+    /// A chunk that can't be read; what is after it can.
+    DamagedChunk(BlockError),
     /// Labels that make no series, with why.
     BadSeries(String),
     /// All of so many series has been given, from the block's begin on.
@@ -38,14 +38,14 @@ pub enum Piece {
 }
 
 /// Reads the block in `dir`, without its first `series_done` series. The last piece is an error
-/// where what is behind it can't be read.
-pub fn read(dir: &Path, series_done: u64, filter: Filter) -> mpsc::Receiver<Result<Piece, BlockFault>> {
+/// where what is after it can't be read.
+pub fn read(dir: &Path, series_done: u64, filter: Filter) -> mpsc::Receiver<Result<ImportPiece, BlockError>> {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let dir = dir.to_owned();
     std::thread::spawn(move || {
         let reading = Reading { sender, filter };
         // A receiver that is gone wants to hear of nothing.
-        if let Err(Stop::Fault(fault)) = reading.block(&dir, series_done) {
+        if let Err(EarlyEnd::Fault(fault)) = reading.block(&dir, series_done) {
             drop(reading.sender.blocking_send(Err(fault)));
         }
     });
@@ -53,26 +53,26 @@ pub fn read(dir: &Path, series_done: u64, filter: Filter) -> mpsc::Receiver<Resu
 }
 
 struct Reading {
-    sender: mpsc::Sender<Result<Piece, BlockFault>>,
+    sender: mpsc::Sender<Result<ImportPiece, BlockError>>,
     filter: Filter,
 }
 
 /// Why reading ends early.
-pub enum Stop {
+pub enum EarlyEnd {
     /// What comes next can't be read.
-    Fault(BlockFault),
+    Fault(BlockError),
     /// Nobody takes the pieces any more.
     Unwanted,
 }
 
-impl From<BlockFault> for Stop {
-    fn from(fault: BlockFault) -> Self {
+impl From<BlockError> for EarlyEnd {
+    fn from(fault: BlockError) -> Self {
         Self::Fault(fault)
     }
 }
 
 impl Reading {
-    fn block(&self, dir: &Path, series_done: u64) -> Result<(), Stop> {
+    fn block(&self, dir: &Path, series_done: u64) -> Result<(), EarlyEnd> {
         let mut block = Block::open(dir)?;
         for _done in 0..series_done {
             block.skip_series()?;
@@ -81,12 +81,12 @@ impl Reading {
         while let Some(series) = block.next_series()? {
             self.series(&mut block, series)?;
             number += 1;
-            self.give(Piece::SeriesDone(number))?;
+            self.give(ImportPiece::SeriesDone(number))?;
         }
         Ok(())
     }
 
-    fn series(&self, block: &mut Block, series: BlockSeries) -> Result<(), Stop> {
+    fn series(&self, block: &mut Block, series: BlockSeries) -> Result<(), EarlyEnd> {
         let value_of = |name: &str| {
             let label = series.labels.iter().find(|(own, _)| **own == *name);
             label.map_or("", |(_, value)| &**value)
@@ -97,7 +97,7 @@ impl Reading {
         let labels = series.labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let labels = match LabelSet::new(labels.collect()) {
             Ok(labels) => Arc::new(labels),
-            Err(fault) => return self.give(Piece::BadSeries(fault.to_string())),
+            Err(fault) => return self.give(ImportPiece::BadSeries(fault.to_string())),
         };
         for place in &series.chunks {
             if self.filter.touches(place.min_ms, place.max_ms) {
@@ -113,20 +113,20 @@ impl Reading {
         series: &BlockSeries,
         labels: &Arc<LabelSet>,
         place: ChunkPlace,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EarlyEnd> {
         let is_deleted = |at_ms| series.deleted.iter().any(|range| range.holds(at_ms));
         let is_wanted = |at_ms| self.filter.takes_time(at_ms) && !is_deleted(at_ms);
         let piece = match decode(block, place) {
-            Err(fault) => Piece::DamagedChunk(fault),
-            Ok(Decoded::Other) => Piece::OtherChunk,
+            Err(fault) => ImportPiece::DamagedChunk(fault),
+            Ok(Decoded::Other) => ImportPiece::OtherChunk,
             Ok(Decoded::Floats(mut samples)) => {
                 samples.retain(|(at_ms, _)| is_wanted(*at_ms));
-                Piece::Samples(Arc::clone(labels), samples)
+                ImportPiece::Samples(Arc::clone(labels), samples)
             }
             Ok(Decoded::Histograms(kind, bytes)) => {
                 match self.histograms(HistogramIter::new(kind, &bytes), labels, is_wanted)? {
                     Ok(()) => return Ok(()),
-                    Err(error) => Piece::DamagedChunk(block.chunk_fault(place, error)),
+                    Err(error) => ImportPiece::DamagedChunk(block.chunk_error(place, error)),
                 }
             }
         };
@@ -139,7 +139,7 @@ impl Reading {
         mut chunk: HistogramIter,
         labels: &Arc<LabelSet>,
         is_wanted: impl Fn(i64) -> bool,
-    ) -> Result<Result<(), HistogramChunkError>, Stop> {
+    ) -> Result<Result<(), HistogramChunkError>, EarlyEnd> {
         let mut piece = Vec::new();
         while chunk.samples_left() > 0 {
             let mut histogram = Histogram::default();
@@ -149,14 +149,14 @@ impl Reading {
                 Err(error) => return Ok(Err(error)),
             }
             if piece.len() == PIECE_HISTOGRAMS_MAX || chunk.samples_left() == 0 && !piece.is_empty() {
-                self.give(Piece::Histograms(Arc::clone(labels), std::mem::take(&mut piece)))?;
+                self.give(ImportPiece::Histograms(Arc::clone(labels), std::mem::take(&mut piece)))?;
             }
         }
         Ok(Ok(()))
     }
 
-    fn give(&self, piece: Piece) -> Result<(), Stop> {
-        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)
+    fn give(&self, piece: ImportPiece) -> Result<(), EarlyEnd> {
+        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)
     }
 }
 
@@ -168,7 +168,7 @@ enum Decoded {
     Other,
 }
 
-fn decode(block: &mut Block, place: ChunkPlace) -> Result<Decoded, BlockFault> {
+fn decode(block: &mut Block, place: ChunkPlace) -> Result<Decoded, BlockError> {
     let chunk = block.chunk(place)?;
     match chunk.contents {
         None => Ok(Decoded::Other),
@@ -176,13 +176,13 @@ fn decode(block: &mut Block, place: ChunkPlace) -> Result<Decoded, BlockFault> {
             let samples = FloatIter::new(encoding, chunk.bytes);
             let decoded: Result<_, _> =
                 samples.map(|sample| sample.map(|sample| (sample.timestamp_ms, sample.value))).collect();
-            decoded.map(Decoded::Floats).map_err(|error| block.chunk_fault(place, error))
+            decoded.map(Decoded::Floats).map_err(|error| block.chunk_error(place, error))
         }
         Some(Contents::Histograms(kind)) => {
             let bytes = chunk.bytes.to_vec();
             let mut histograms = HistogramIter::new(kind, &bytes);
             while histograms.samples_left() > 0 {
-                histograms.skip_one().map_err(|error| block.chunk_fault(place, error))?;
+                histograms.skip_one().map_err(|error| block.chunk_error(place, error))?;
             }
             Ok(Decoded::Histograms(kind, bytes))
         }

@@ -7,7 +7,7 @@ use indicatif::BinaryBytes;
 use silverback_client::RefusalReason;
 
 use super::head::{HeadCounts, HeadFiles};
-use crate::failure::{Done, Failure};
+use crate::error::{CommandError, Done};
 use crate::figures::counted;
 use crate::sending::SendReport;
 use crate::time_text::format_rfc3339;
@@ -102,7 +102,7 @@ impl ImportReport {
             || self.out_of_order_bytes > 0
             || self.log_is_missing;
         let is_whole = is_sound && !is_unread && !self.sent.has_refusals() && self.end == End::Blocks;
-        if is_whole { Ok(()) } else { Err(Failure::Told) }
+        if is_whole { Ok(()) } else { Err(CommandError::Told) }
     }
 }
 
@@ -180,7 +180,7 @@ impl ImportReport {
             f.write_str(OUT_OF_ORDER_HINT)?;
         }
         if self.log_is_missing {
-            f.write_str("\nchunks_head, the newest samples, is left out, for no wal names their series; ")?;
+            f.write_str("\nchunks_head, the newest samples, is left out, since no wal names their series; ")?;
             f.write_str(SNAPSHOT_HINT)?;
         }
         Ok(())
@@ -210,7 +210,7 @@ impl fmt::Display for ImportReport {
         }
         match (self.end, &self.state) {
             (End::Interrupt, Some(state)) => {
-                write!(f, "\ninterrupted: run it again to go on; how far it is stands in {}", state.display())
+                write!(f, "\ninterrupted: run it again to go on; how far it got is in {}", state.display())
             }
             (End::Interrupt, None) => f.write_str("\ninterrupted"),
             (End::Blocks, _) => Ok(()),

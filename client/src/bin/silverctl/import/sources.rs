@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::head::HeadFiles;
-use crate::failure::{Context, Done};
+use crate::error::{Context, Done};
 use silverback_block::Meta;
 
 /// What a path leads to.
 #[derive(Debug)]
-pub enum Source {
+pub enum ImportSource {
     /// What a Prometheus has kept.
     Tsdb(Tsdb),
     /// A file of samples as text.
@@ -25,7 +25,7 @@ pub struct Tsdb {
 }
 
 impl Tsdb {
-    /// Behind the newest sample that is in a block, of those that came in order: a head's samples before are in one,
+    /// After the newest sample that is in a block, of those that came in order: a head's samples before are in one,
     /// too.
     pub fn blocks_end_ms(&self) -> i64 {
         let in_order = self.blocks.iter().filter(|block| !block.meta.is_of_out_of_order());
@@ -43,10 +43,10 @@ pub struct FoundBlock {
 }
 
 /// Looks at a path.
-pub fn find(path: &Path) -> Done<Source> {
+pub fn find(path: &Path) -> Done<ImportSource> {
     let metadata = std::fs::metadata(path).context(|| format!("can't open {}", path.display()))?;
     if !metadata.is_dir() {
-        return Ok(Source::Text(path.to_owned()));
+        return Ok(ImportSource::Text(path.to_owned()));
     }
     let mut tsdb = if is_block(path) {
         Tsdb { blocks: vec![found(path.to_owned())?], head: None }
@@ -56,11 +56,11 @@ pub fn find(path: &Path) -> Done<Source> {
         Tsdb { blocks: blocks_in(path)?, head }
     };
     if tsdb.blocks.is_empty() && tsdb.head.is_none() {
-        return Err(format!("{} is no block, and there are none in it, nor a head", path.display()).into());
+        return Err(format!("{} isn't a block, and has no block or head in it", path.display()).into());
     }
     // A series is taken in the order of its times.
     tsdb.blocks.sort_by(|a, b| (a.meta.min_ms, &a.meta.ulid).cmp(&(b.meta.min_ms, &b.meta.ulid)));
-    Ok(Source::Tsdb(tsdb))
+    Ok(ImportSource::Tsdb(tsdb))
 }
 
 /// `meta.json` is written last: without it a block isn't whole.

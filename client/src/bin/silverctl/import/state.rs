@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Context, Done, Failure};
-use crate::write::Place;
+use crate::error::{CommandError, Context, Done};
+use crate::write::TextPosition;
 
 /// What was sent is flushed and noted so often.
 pub const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The file, and what stands in it.
+/// The file, and what is in it.
 #[derive(Debug)]
-pub struct State {
+pub struct ImportState {
     path: PathBuf,
     content: Content,
 }
@@ -34,21 +34,21 @@ struct Content {
     /// By the block's name.
     #[serde(default)]
     blocks: BTreeMap<String, BlockState>,
-    /// Behind the lines of a text that are done.
+    /// After the lines of a text that are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<Place>,
+    text: Option<TextPosition>,
 }
 
 /// How far a block is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockState {
-    /// Series that are done, in the order in which they stand in the block.
+    /// Series that are done, in the order in which they are in the block.
     pub series_done: u64,
     /// Whether these are all.
     pub is_whole: bool,
 }
 
-impl State {
+impl ImportState {
     /// Reads the file, or begins without one. One of another import is refused: it would leave
     /// out what this one is to import.
     pub fn open(path: &Path, address: &str, scope: &str) -> Done<Self> {
@@ -59,13 +59,13 @@ impl State {
             read => {
                 let bytes = read.context(|| format!("can't read {}", path.display()))?;
                 let parsed = serde_json::from_slice(&bytes);
-                let remedy = "remove it to begin anew";
-                parsed.context(|| format!("{} is no state of an import: {remedy}", path.display()))?
+                let remedy = "remove it to start over";
+                parsed.context(|| format!("{} isn't the state of an import: {remedy}", path.display()))?
             }
         };
         if (&content.address, &content.scope) != (&fresh.address, &fresh.scope) {
-            return Err(Failure::Usage(format!(
-                "{} is the state of an import to {} of {}; give another --state, or remove it to begin anew",
+            return Err(CommandError::Usage(format!(
+                "{} is the state of an import to {} of {}; give another --state, or remove it to start over",
                 path.display(),
                 content.address,
                 content.scope
@@ -74,7 +74,7 @@ impl State {
         Ok(Self { path: path.to_owned(), content })
     }
 
-    /// Where it stands.
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,12 +93,12 @@ impl State {
     }
 
     /// How far a text is.
-    pub fn of_text(&self) -> Option<Place> {
+    pub fn of_text(&self) -> Option<TextPosition> {
         self.content.text
     }
 
     /// Notes how far a text is. Call it once the samples before are acknowledged, not before.
-    pub fn note_text(&mut self, place: Place) -> Done {
+    pub fn note_text(&mut self, place: TextPosition) -> Done {
         match self.content.text.replace(place) == Some(place) {
             true => Ok(()),
             false => self.keep(),
@@ -132,23 +132,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         let noted = BlockState { series_done: 5, is_whole: false };
-        let mut state = State::open(&path, "http://a", "all").unwrap();
+        let mut state = ImportState::open(&path, "http://a", "all").unwrap();
         assert_eq!(state.of("B"), BlockState::default());
         state.note("B", noted).unwrap();
-        assert_eq!(State::open(&path, "http://a", "all").unwrap().of("B"), noted);
+        assert_eq!(ImportState::open(&path, "http://a", "all").unwrap().of("B"), noted);
         assert_eq!(state.of_text(), None);
-        let place = Place { lines: 3, bytes: 40 };
+        let place = TextPosition { lines: 3, bytes: 40 };
         state.note_text(place).unwrap();
-        assert_eq!(State::open(&path, "http://a", "all").unwrap().of_text(), Some(place));
-        assert!(matches!(State::open(&path, "http://b", "all"), Err(Failure::Usage(_))));
-        assert!(matches!(State::open(&path, "http://a", "some"), Err(Failure::Usage(_))));
+        assert_eq!(ImportState::open(&path, "http://a", "all").unwrap().of_text(), Some(place));
+        assert!(matches!(ImportState::open(&path, "http://b", "all"), Err(CommandError::Usage(_))));
+        assert!(matches!(ImportState::open(&path, "http://a", "some"), Err(CommandError::Usage(_))));
         std::fs::write(&path, "{").unwrap();
-        assert!(State::open(&path, "http://a", "all").is_err());
+        assert!(ImportState::open(&path, "http://a", "all").is_err());
     }
 
     #[test]
     fn a_place_that_can_not_be_written_is_told() {
-        let mut state = State::open(Path::new("/nowhere/state.json"), "http://a", "all").unwrap();
+        let mut state = ImportState::open(Path::new("/nowhere/state.json"), "http://a", "all").unwrap();
         assert!(state.note("B", BlockState { series_done: 1, is_whole: true }).is_err());
     }
 }

@@ -11,11 +11,11 @@ const PAUSES_MAX: u32 = 12;
 
 /// The pauses of one request.
 #[derive(Debug, Default)]
-pub struct Backoff {
+pub struct RequestBackoff {
     pauses: u32,
 }
 
-impl Backoff {
+impl RequestBackoff {
     /// The next one: as long as the receiver asked for, or twice the one before. `None` once it has
     /// been tried often enough.
     pub fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn pauses_double_are_bounded_and_end() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RequestBackoff::default();
         assert_eq!(backoff.next(None), Some(FIRST));
         assert_eq!(backoff.next(Some(Duration::from_secs(1))), Some(Duration::from_secs(1)));
         assert_eq!(backoff.next(None), Some(4 * FIRST));

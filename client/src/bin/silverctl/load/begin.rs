@@ -1,4 +1,4 @@
-//! Where a load's samples begin: after the newest that the node has of the same series, for it takes a series'
+//! Where a load's samples begin: after the newest that the node has of the same series, because it takes a series'
 //! samples in the order of their times. It only reads.
 
 use futures::TryStreamExt;
@@ -6,9 +6,9 @@ use silverback_client::{Labels, Matcher, Reader};
 use silverback_load::fleet::{Fleet, target_labels, target_number};
 
 use super::feed::AHEAD_OF_CLOCK_MS_MAX;
-use super::options::Plan;
+use super::options::LoadPlan;
 use crate::connection::ConnectionArgs;
-use crate::failure::Done;
+use crate::error::Done;
 use crate::time_text::{format_rfc3339, now_ms};
 
 /// How exactly the series' end is looked for.
@@ -18,9 +18,9 @@ const NEWEST_AHEAD_MS_MAX: i64 = 24 * 60 * 60 * 1000;
 /// The labels that tell a fleet's series from others.
 const TELLING: [&str; 3] = ["env", "instance", "job"];
 
-/// Moves the plan's start behind the newest sample that the node has of the fleet's series, where that is later.
+/// Moves the plan's start after the newest sample that the node has of the fleet's series, where that is later.
 /// What there is to say about it is returned.
-pub async fn after_what_is_there(plan: &mut Plan, connection: &ConnectionArgs) -> Done<Option<String>> {
+pub async fn after_what_is_there(plan: &mut LoadPlan, connection: &ConnectionArgs) -> Done<Option<String>> {
     let reader = connection.connect().await?.reader();
     let series = FleetSeries::new(plan)?;
     let Some(end_ms) = series.end_ms(&reader, plan.start_ms).await? else { return Ok(None) };
@@ -51,7 +51,7 @@ struct FleetSeries {
 }
 
 impl FleetSeries {
-    fn new(plan: &Plan) -> Done<Self> {
+    fn new(plan: &LoadPlan) -> Done<Self> {
         let fleet = plan.fleet()?;
         let own = &fleet.options().labels;
         let is_free = |name: &str| TELLING.contains(&name) && own.iter().all(|(own, _)| own != name);
@@ -62,7 +62,7 @@ impl FleetSeries {
         Ok(Self { fleet, matchers })
     }
 
-    /// A time behind all samples that the node has from `from_ms` on, by a second at most. None if there are none.
+    /// A time after all samples that the node has from `from_ms` on, by a second at most. None if there are none.
     async fn end_ms(&self, reader: &Reader, from_ms: i64) -> Done<Option<i64>> {
         if !self.reach(reader, from_ms).await? {
             return Ok(None);
@@ -79,7 +79,7 @@ impl FleetSeries {
         Ok(Some(end_ms))
     }
 
-    /// Whether any of them has a sample at that time or later. Not more is read than tells it.
+    /// Whether any of them has a sample at that time or later. Not more is read than that takes.
     async fn reach(&self, reader: &Reader, at_ms: i64) -> Done<bool> {
         let mut found = reader.series(&self.matchers, Some(at_ms..=i64::MAX)).await?;
         while let Some(labels) = found.try_next().await? {

@@ -1,4 +1,4 @@
-//! What connections tell of their requests, for one place to count. It knows neither protocols nor
+//! What connections report of their requests, for one place to count. It knows neither protocols nor
 //! totals.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ pub enum Event {
         /// Its samples.
         samples: u64,
     },
-    /// So many samples were answered for; what was refused of them is told after it.
+    /// So many samples were answered for; what was refused of them is reported after it.
     Answered {
         /// Of each request that is answered as a whole, from its intended start.
         latencies: Vec<Duration>,
@@ -46,7 +46,7 @@ pub enum Event {
     },
 }
 
-/// Where all connections tell their events.
+/// Where all connections report their events.
 #[derive(Debug, Clone)]
 pub struct Counter(Arc<Mutex<Tally>>);
 

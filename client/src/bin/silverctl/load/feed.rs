@@ -13,11 +13,11 @@ use silverback_load::fleet::Fleet;
 use silverback_load::scrapes::{DefineSeries, Scrapes};
 use tokio::sync::mpsc;
 
-use super::options::Plan;
-use crate::failure::{Done, Failure};
+use super::options::LoadPlan;
+use crate::error::{CommandError, Done};
 use crate::time_text::now_ms;
 
-/// Samples that lie encoded ahead, of all connections: about 30 bytes each.
+/// Samples that are encoded ahead, of all connections: about 30 bytes each.
 const SAMPLES_AHEAD_MAX: usize = 4 << 20;
 const REQUESTS_AHEAD_MAX: usize = 64;
 /// How far timestamps may run ahead of the clock: receivers take ten minutes and no more.
@@ -38,13 +38,13 @@ pub type Feed = mpsc::Receiver<Result<Ready, snap::Error>>;
 
 /// One connection's scrapes, until the rounds are over or the timestamps come as far as the clock.
 #[derive(Debug)]
-pub struct Share {
+pub struct FeedShare {
     scrapes: Scrapes,
     batch: usize,
     clock_reached: Arc<AtomicBool>,
 }
 
-impl Share {
+impl FeedShare {
     /// Puts the next request's samples into `samples`, if there are any more.
     pub fn next(&mut self, samples: &mut Vec<Sample>, series: &mut impl DefineSeries) -> bool {
         if self.scrapes.round_ms() > now_ms() + AHEAD_OF_CLOCK_MS_MAX {
@@ -62,7 +62,7 @@ impl Share {
 
 /// What the feeds of all connections have in common.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct FeedSource {
     fleet: Arc<Fleet>,
     batch: usize,
     connections: usize,
@@ -70,9 +70,9 @@ pub struct Source {
     clock_reached: Arc<AtomicBool>,
 }
 
-impl Source {
+impl FeedSource {
     /// The plan's.
-    pub fn new(plan: &Plan) -> Done<Self> {
+    pub fn new(plan: &LoadPlan) -> Done<Self> {
         let requests_ahead = SAMPLES_AHEAD_MAX / plan.connections / plan.batch;
         let source = Self {
             fleet: Arc::new(plan.fleet()?),
@@ -81,7 +81,7 @@ impl Source {
             requests_ahead: requests_ahead.clamp(1, REQUESTS_AHEAD_MAX),
             clock_reached: Arc::default(),
         };
-        source.fleet.share(0, plan.connections).map_err(|error| Failure::Usage(error.to_string()))?;
+        source.fleet.share(0, plan.connections).map_err(|error| CommandError::Usage(error.to_string()))?;
         Ok(source)
     }
 
@@ -99,9 +99,9 @@ impl Source {
     }
 
     /// What one connection has to send.
-    pub fn share(&self, connection: usize) -> Done<Share> {
+    pub fn share(&self, connection: usize) -> Done<FeedShare> {
         let clock_reached = Arc::clone(&self.clock_reached);
-        Ok(Share { scrapes: self.scrapes(connection)?, batch: self.batch, clock_reached })
+        Ok(FeedShare { scrapes: self.scrapes(connection)?, batch: self.batch, clock_reached })
     }
 
     /// The same as remote write bodies.
@@ -118,7 +118,7 @@ impl Source {
     }
 }
 
-fn encode(mut share: Share, version: RemoteWrite, sender: &mpsc::Sender<Result<Ready, snap::Error>>) {
+fn encode(mut share: FeedShare, version: RemoteWrite, sender: &mpsc::Sender<Result<Ready, snap::Error>>) {
     let (mut encoder, mut samples) = (BodyEncoder::new(version), Vec::with_capacity(share.batch));
     while share.next(&mut samples, &mut encoder) {
         let ready = encoder.encode(&samples).map(|body| Ready {
@@ -138,11 +138,11 @@ mod tests {
 
     const SMALL: [&str; 6] = ["--targets", "6", "--series-per-target", "50", "--batch", "40"];
 
-    fn source(more: &[&str]) -> Source {
-        Source::new(&plan(&[&SMALL, more].concat()).expect("a plan")).expect("a source")
+    fn source(more: &[&str]) -> FeedSource {
+        FeedSource::new(&plan(&[&SMALL, more].concat()).expect("a plan")).expect("a source")
     }
 
-    fn samples(source: &Source, connection: usize) -> u64 {
+    fn samples(source: &FeedSource, connection: usize) -> u64 {
         let mut feed = source.bodies(connection, RemoteWrite::V2).expect("a feed");
         let next = || feed.blocking_recv().map(|ready| ready.expect("a small body").samples);
         std::iter::from_fn(next).sum()

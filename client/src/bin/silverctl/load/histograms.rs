@@ -7,7 +7,7 @@ use silverback_load::random::SplitMix;
 /// Buckets of each: those of a service whose requests take between one time and some sixteen of it, of schema 2.
 const BUCKETS: usize = 16;
 const SCHEMA: i32 = 2;
-/// Observations between two samples, at the most.
+/// Observations between two samples, at most.
 const OBSERVED_MAX: u64 = 8;
 
 /// Which series are histograms.

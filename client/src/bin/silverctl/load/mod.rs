@@ -3,7 +3,7 @@
 //!
 //! In reading order: what is asked for (`options`), from when on (`begin`), what there is to send and when (`feed`,
 //! `histograms`, `turns`), who sends it (`posting`, `streaming`), what became of it (`event`, `tally`), the run
-//! as a whole (`run`), and what is told of it (`progress`, `report`, `summary`, `compare`).
+//! as a whole (`run`), and what is reported of it (`progress`, `report`, `summary`, `compare`).
 
 mod backoff;
 mod begin;
@@ -30,10 +30,10 @@ use silverback_client::ReadError;
 use silverback_model::printable::Printable;
 
 use self::compare::CompareArgs;
-use self::options::{LoadOptions, Plan, Protocol};
+use self::options::{LoadOptions, LoadPlan, Protocol};
 use self::summary::Summary;
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, Failure, output};
+use crate::error::{CommandError, Done, output};
 use crate::interrupt::Interrupt;
 
 /// Send a fleet's samples and measure what becomes of them.
@@ -84,17 +84,17 @@ pub async fn run(arguments: LoadArgs, connection: &ConnectionArgs, interrupt: In
     match ran.failure {
         Some(failure) => Err(failure),
         None if ran.report.totals.samples_written == 0 => Err("no sample was acknowledged".into()),
-        // The summary has told what.
-        None if ran.report.totals.has_losses() => Err(Failure::Told),
+        // The summary has said what.
+        None if ran.report.totals.has_losses() => Err(CommandError::Told),
         None => Ok(()),
     }
 }
 
-/// Tells, too, where that is. A receiver of remote write that can't be asked gets the samples as they are planned.
-async fn begin_where_series_end(plan: &mut Plan, connection: &ConnectionArgs) -> Done {
+/// Says, too, where that is. A receiver of remote write that can't be asked gets the samples as they are planned.
+async fn begin_where_series_end(plan: &mut LoadPlan, connection: &ConnectionArgs) -> Done {
     let words = match begin::after_what_is_there(plan, connection).await {
         Ok(words) => words,
-        Err(Failure::Because(error)) if plan.protocol != Protocol::Grpc && error.is::<ReadError>() => {
+        Err(CommandError::Because(error)) if plan.protocol != Protocol::Grpc && error.is::<ReadError>() => {
             Some(format!("{} can't be asked where its series end: {error}", connection.address))
         }
         Err(failure) => return Err(failure),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use silverback_load::fleet::{Fleet, FleetOptions};
 
 use crate::connection::{ConnectionArgs, check_address};
-use crate::failure::{Done, Failure};
+use crate::error::{CommandError, Done};
 use crate::time_text::{TimeArg, now_ms, parse_duration, parse_time};
 
 /// Beyond this a thread for each connection is no good way to encode.
@@ -88,7 +88,7 @@ pub struct LoadOptions {
     /// Where the report goes, as JSON.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// The server's process, to tell its CPU time and memory.
+    /// The server's process, to report its CPU time and memory.
     #[arg(long, value_name = "PID")]
     pub pid: Option<i32>,
 }
@@ -120,7 +120,7 @@ pub enum Loop {
 
 /// What all of a run follows from, for the report too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct LoadPlan {
     /// How samples are sent.
     pub protocol: Protocol,
     /// Where they go.
@@ -141,9 +141,9 @@ pub struct Plan {
     pub connections: usize,
     /// Samples of a request.
     pub batch: usize,
-    /// How long is measured at the most.
+    /// How long is measured at most.
     pub duration_s: f64,
-    /// Rounds at the most.
+    /// Rounds at most.
     pub rounds: Option<u32>,
     /// Before anything is measured.
     pub warmup_s: f64,
@@ -168,14 +168,14 @@ impl LoadOptions {
     }
 
     /// The plan, with what follows from other options filled in.
-    pub fn plan(&self, connection: &ConnectionArgs) -> Done<Plan> {
+    pub fn plan(&self, connection: &ConnectionArgs) -> Done<LoadPlan> {
         self.check()?;
         self.check_receiver(connection)?;
         let duration = self.duration.unwrap_or(match self.rounds {
             Some(_) => DURATION_MAX,
             None => DURATION_DEFAULT,
         });
-        let mut plan = Plan {
+        let mut plan = LoadPlan {
             protocol: self.protocol,
             url: self.url(connection),
             pacing: Loop::Closed,
@@ -208,7 +208,7 @@ impl LoadOptions {
     }
 
     fn check(&self) -> Done {
-        let wrong = |words: String| Err(Failure::Usage(words));
+        let wrong = |words: String| Err(CommandError::Usage(words));
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return wrong(format!("--connections must be 1 to {CONNECTIONS_MAX}"));
         }
@@ -239,7 +239,7 @@ impl LoadOptions {
         check_address(option, address)?;
         if self.protocol != Protocol::Grpc && !address.starts_with("http://") {
             let words = "remote write is sent over http:// alone here; --protocol grpc speaks TLS";
-            return Err(Failure::Usage(format!("{option} is {address:?}: {words}")));
+            return Err(CommandError::Usage(format!("{option} is {address:?}: {words}")));
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl LoadOptions {
     }
 
     fn interval_ms(&self) -> Done<u32> {
-        let too_long = |_| Failure::Usage("--interval must be below 49 days".to_owned());
+        let too_long = |_| CommandError::Usage("--interval must be below 49 days".to_owned());
         u32::try_from(self.interval.as_millis()).map_err(too_long)
     }
 }
@@ -267,7 +267,7 @@ fn round_samples(fleet: &Fleet) -> f64 {
     weights * options.series_per_target as f64
 }
 
-impl Plan {
+impl LoadPlan {
     /// The fleet that is scraped.
     pub fn fleet(&self) -> Done<Fleet> {
         let options = FleetOptions {
@@ -282,7 +282,7 @@ impl Plan {
             skew: self.skew,
             labels: self.labels.clone(),
         };
-        Fleet::new(options).map_err(|error| Failure::Usage(error.to_string()))
+        Fleet::new(options).map_err(|error| CommandError::Usage(error.to_string()))
     }
 
     /// How far before now the timestamps have to begin, so that they end about when the run does.
@@ -314,7 +314,7 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 
 fn parse_part(text: &str) -> Result<f64, String> {
     let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let part: f64 = number.trim().parse().map_err(|_| format!("{text:?} is no part like 0.1 or 10%"))?;
+    let part: f64 = number.trim().parse().map_err(|_| format!("{text:?} isn't a part like 0.1 or 10%"))?;
     Ok(part / whole)
 }
 
@@ -333,7 +333,7 @@ pub(super) mod tests {
     }
 
     /// The plan of a command line.
-    pub(crate) fn plan(words: &[&str]) -> Done<Plan> {
+    pub(crate) fn plan(words: &[&str]) -> Done<LoadPlan> {
         let line = Line::parse_from(["load"].iter().chain(words));
         line.options.plan(&line.connection)
     }
@@ -381,7 +381,7 @@ pub(super) mod tests {
             ["--url", "node:9009"],
             ["--url", "https://node/api/v1/write"],
         ] {
-            assert!(matches!(plan(&words), Err(Failure::Usage(_))), "{words:?}");
+            assert!(matches!(plan(&words), Err(CommandError::Usage(_))), "{words:?}");
         }
     }
 
@@ -390,7 +390,7 @@ pub(super) mod tests {
         let of = |part: &str, protocol: &str| plan(&["--histograms", part, "--protocol", protocol]);
         assert_eq!(of("25%", "grpc").map(|plan| plan.histograms).ok(), Some(0.25));
         for (part, protocol) in [("25%", "rw2"), ("101%", "grpc"), ("NaN", "grpc")] {
-            assert!(matches!(of(part, protocol), Err(Failure::Usage(_))), "{part} {protocol}");
+            assert!(matches!(of(part, protocol), Err(CommandError::Usage(_))), "{part} {protocol}");
         }
     }
 

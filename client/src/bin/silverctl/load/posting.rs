@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use silverback_load::connection::{Connection, Response};
 
-use super::backoff::Backoff;
+use super::backoff::RequestBackoff;
 use super::event::{Counter, Event};
 use super::feed::{Feed, Ready};
-use super::turns::Turns;
-use crate::failure::Done;
+use super::turns::SendTurns;
+use crate::error::Done;
 
 /// A connection, and what it sends.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Posting {
     /// What to send.
     pub feed: Feed,
     /// When.
-    pub turns: Turns,
+    pub turns: SendTurns,
     /// Who counts.
     pub counter: Counter,
 }
@@ -35,7 +35,7 @@ enum Attempt {
 }
 
 impl Posting {
-    /// Sends until the feed or the run ends. Tells how many samples were due by then and not sent.
+    /// Sends until the feed or the run ends. Returns how many samples were due by then and not sent.
     pub fn run(mut self) -> Done<u64> {
         while let Some(ready) = self.feed.blocking_recv().transpose()? {
             let Ok(intended) = self.turns.wait(ready.samples) else {
@@ -49,7 +49,7 @@ impl Posting {
     fn deliver(&mut self, ready: &Ready, intended: Instant) {
         let samples = ready.samples;
         self.counter.tell(Event::Sent { samples });
-        let mut backoff = Backoff::default();
+        let mut backoff = RequestBackoff::default();
         loop {
             let (status, pause) = match self.attempt(ready) {
                 Attempt::TakenIn(response) => return self.taken_in(&response, samples, intended),
@@ -105,7 +105,7 @@ fn broken(error: &io::Error) -> &'static str {
 }
 
 /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: …` as the node says it; the
-/// status for what no reason was told of.
+/// status for what has no reason.
 fn reasons(text: &str, refused: u64, status: u16) -> Vec<(String, u64)> {
     let told = text.split_once("refused: ").map_or("", |(_, rest)| rest.split(';').next().unwrap_or(rest));
     let mut reasons: Vec<(String, u64)> = told.split(", ").filter_map(parse_reason).collect();

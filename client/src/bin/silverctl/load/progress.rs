@@ -1,4 +1,4 @@
-//! The line on standard error that tells each second how the run goes.
+//! The line on standard error that says each second how the run goes.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Instant;
@@ -8,36 +8,36 @@ use crate::figures::grouped;
 
 /// Overwrites itself on a terminal; elsewhere it is a line each time.
 #[derive(Debug)]
-pub struct Progress {
+pub struct LoadProgress {
     begin: Instant,
-    place: Place,
+    place: ProgressOutput,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ProgressOutput {
     Terminal,
     Elsewhere,
 }
 
-impl Progress {
-    /// Times are told since then.
+impl LoadProgress {
+    /// Times are counted since then.
     pub fn begin(begin: Instant) -> Self {
-        let place = if stderr().is_terminal() { Place::Terminal } else { Place::Elsewhere };
+        let place = if stderr().is_terminal() { ProgressOutput::Terminal } else { ProgressOutput::Elsewhere };
         Self { begin, place }
     }
 
-    /// Tells a second. `phase` is empty for the measurement.
+    /// Prints a second. `phase` is empty for the measurement.
     pub fn show(&mut self, phase: &str, second: &Second) {
         let line = line(phase, self.begin.elapsed().as_secs(), second);
         match self.place {
-            Place::Terminal => eprint!("\r\x1b[2K{line}"),
-            Place::Elsewhere => eprintln!("{line}"),
+            ProgressOutput::Terminal => eprint!("\r\x1b[2K{line}"),
+            ProgressOutput::Elsewhere => eprintln!("{line}"),
         }
     }
 
     /// Takes the line away, for the summary.
     pub fn end(&mut self) {
-        if self.place == Place::Terminal {
+        if self.place == ProgressOutput::Terminal {
             eprint!("\r\x1b[2K");
         }
     }

@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use silverback_load::figures::{Quantiles, ServerReport};
 
-use super::options::Plan;
-use super::tally::{Counted, Second, Totals};
-use crate::failure::{Context, Done};
+use super::options::LoadPlan;
+use super::tally::{LoadResults, Second, Totals};
+use crate::error::{Context, Done};
 use silverback_load::machine::Machine;
 
 /// The shape's version.
@@ -39,7 +39,7 @@ pub struct LoadReport {
     /// When it began, ms since 1970.
     pub started_ms: i64,
     /// What was asked for.
-    pub plan: Plan,
+    pub plan: LoadPlan,
     /// Where it ran.
     pub machine: Machine,
     /// Why it ended.
@@ -62,7 +62,13 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// Of what was counted.
-    pub fn new(plan: Plan, started_ms: i64, ending: Ending, counted: Counted, loader_cpu_s: f64) -> Self {
+    pub fn new(
+        plan: LoadPlan,
+        started_ms: i64,
+        ending: Ending,
+        counted: LoadResults,
+        loader_cpu_s: f64,
+    ) -> Self {
         Self {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -95,7 +101,7 @@ impl LoadReport {
     pub fn read(path: &Path) -> Done<Self> {
         let json = fs::read(path).context(|| format!("can't read {}", path.display()))?;
         let report: Self =
-            serde_json::from_slice(&json).context(|| format!("{} is no report of a load", path.display()))?;
+            serde_json::from_slice(&json).context(|| format!("{} isn't a load's report", path.display()))?;
         if report.format == FORMAT {
             return Ok(report);
         }
@@ -148,7 +154,7 @@ pub(super) mod tests {
         std::fs::write(&path, "{}").expect("a file");
         let failure = LoadReport::read(&path).expect_err("no report");
         std::fs::remove_file(&path).expect("the file");
-        assert!(format!("{failure:?}").contains("is no report"), "{failure:?}");
+        assert!(format!("{failure:?}").contains("isn't a load's report"), "{failure:?}");
     }
 
     #[test]

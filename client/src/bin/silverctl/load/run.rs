@@ -11,17 +11,17 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep_until};
 
 use super::event::Counter;
-use super::feed::Source;
+use super::feed::FeedSource;
 use super::histograms::HistogramPart;
-use super::options::{Loop, Plan, Protocol};
+use super::options::{LoadPlan, Loop, Protocol};
 use super::posting::Posting;
-use super::progress::Progress;
+use super::progress::LoadProgress;
 use super::report::{Ending, LoadReport};
-use super::streaming::{Content, Streaming};
+use super::streaming::{ConnectionContent, Streaming};
 use super::tally::Tally;
-use super::turns::{Stop, Turns};
+use super::turns::{SendTurns, Stop};
 use crate::connection::ConnectionArgs;
-use crate::failure::{Context, Done, Failure};
+use crate::error::{CommandError, Context, Done};
 use crate::interrupt::Interrupt;
 use crate::time_text::now_ms;
 
@@ -37,12 +37,12 @@ pub struct Ran {
     /// All that was found.
     pub report: LoadReport,
     /// Why it ended early.
-    pub failure: Option<Failure>,
+    pub failure: Option<CommandError>,
 }
 
 /// Sends what the plan says.
 pub async fn run(
-    plan: Plan,
+    plan: LoadPlan,
     connection: &ConnectionArgs,
     pid: Option<i32>,
     interrupt: Interrupt,
@@ -50,7 +50,7 @@ pub async fn run(
     let server =
         pid.map(Process::open).transpose().context(|| "can't look at the server's process".to_owned())?;
     raise_file_limit()?;
-    let source = Source::new(&plan)?;
+    let source = FeedSource::new(&plan)?;
     let mut lines = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
         lines.push(Line::open(&plan, connection).await?);
@@ -66,7 +66,7 @@ pub async fn run(
 }
 
 /// Connections begin one after another, spread over the time that one request stands for.
-fn pace(plan: &Plan, begin: Instant, place: usize, part: f64) -> Option<Pace> {
+fn pace(plan: &LoadPlan, begin: Instant, place: usize, part: f64) -> Option<Pace> {
     match plan.pacing {
         Loop::Closed => None,
         Loop::Open { samples_per_s } => {
@@ -100,7 +100,7 @@ enum Line {
 }
 
 impl Line {
-    async fn open(plan: &Plan, connection: &ConnectionArgs) -> Done<Self> {
+    async fn open(plan: &LoadPlan, connection: &ConnectionArgs) -> Done<Self> {
         let posting = |version| {
             let opened = tokio::task::block_in_place(|| post_to(&plan.url, version, connection));
             Ok(Self::Posting(opened?, version))
@@ -128,7 +128,7 @@ fn headers(connection: &ConnectionArgs) -> Done<Vec<String>> {
         // Not its value: that may be a secret.
         Some(line) => {
             let name = line.split(':').next().unwrap_or_default();
-            Err(Failure::Usage(format!("the header {name:?} has a value that can't be sent")))
+            Err(CommandError::Usage(format!("the header {name:?} has a value that can't be sent")))
         }
         None => Ok(lines),
     }
@@ -136,8 +136,8 @@ fn headers(connection: &ConnectionArgs) -> Done<Vec<String>> {
 
 /// A run in flight.
 struct Run {
-    plan: Plan,
-    source: Source,
+    plan: LoadPlan,
+    source: FeedSource,
     counter: Counter,
     stop: Stop,
     interrupt: Interrupt,
@@ -149,7 +149,7 @@ struct Run {
 struct Ended {
     senders: usize,
     samples_overdue: u64,
-    failure: Option<Failure>,
+    failure: Option<CommandError>,
 }
 
 impl Ended {
@@ -165,7 +165,7 @@ impl Ended {
 impl Run {
     /// What this connection sends, and when.
     fn sender(&self, line: Line, begin: Instant, place: usize, part: f64) -> Done<Sender> {
-        let turns = Turns::new(pace(&self.plan, begin, place, part), begin, self.stop.clone());
+        let turns = SendTurns::new(pace(&self.plan, begin, place, part), begin, self.stop.clone());
         let counter = self.counter.clone();
         Ok(match line {
             Line::Posting(connection, version) => {
@@ -175,7 +175,7 @@ impl Run {
             Line::Streaming(client) => {
                 let (share, batch) = (self.source.share(place)?, self.plan.batch);
                 let histograms = HistogramPart::new(self.plan.histograms, self.plan.seed);
-                let content = Content { share, histograms };
+                let content = ConnectionContent { share, histograms };
                 let streaming = Streaming::new(client, content, turns, counter, batch, self.timeout);
                 Sender::Streaming(Box::new(streaming))
             }
@@ -186,7 +186,7 @@ impl Run {
         let count = senders.len();
         let results = start(senders)?;
         let (started_ms, cpu_before_s) = (now_ms(), own_cpu_s());
-        let mut progress = Progress::begin(begin);
+        let mut progress = LoadProgress::begin(begin);
         self.warm_up(begin, &mut progress).await;
         let (ended, interrupted) = self.measure(results, count, begin, &mut progress).await;
         progress.end();
@@ -203,7 +203,7 @@ impl Run {
     }
 
     /// Lets the senders begin, and forgets what they do until the measurement begins.
-    async fn warm_up(&mut self, begin: Instant, progress: &mut Progress) {
+    async fn warm_up(&mut self, begin: Instant, progress: &mut LoadProgress) {
         if self.plan.warmup_s == 0.0 {
             return;
         }
@@ -225,7 +225,7 @@ impl Run {
         mut results: mpsc::Receiver<Done<u64>>,
         count: usize,
         begin: Instant,
-        progress: &mut Progress,
+        progress: &mut LoadProgress,
     ) -> (Ended, bool) {
         let mut ended = Ended::default();
         let begin = begin + Duration::from_secs_f64(self.plan.warmup_s);
@@ -264,7 +264,7 @@ fn seconds(from: Instant) -> tokio::time::Interval {
 }
 
 /// A thread for each sender: it blocks.
-fn start(senders: Vec<Sender>) -> Done<mpsc::Receiver<Result<u64, Failure>>> {
+fn start(senders: Vec<Sender>) -> Done<mpsc::Receiver<Result<u64, CommandError>>> {
     let (done, results) = mpsc::channel(senders.len());
     for sender in senders {
         let done = done.clone();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use silverback_client::{
-    Client, RequestError, RetryPolicy, SeriesError, SeriesHandle, SeriesRefusal, TryWriteError, Writer,
+    Client, RequestError, RetryPolicy, SeriesError, SeriesHandle, SeriesRejected, TryWriteError, Writer,
     WriterError, WriterHook, WriterOptions,
 };
 use silverback_load::catalogue::Label;
@@ -15,24 +15,24 @@ use silverback_load::scrapes::DefineSeries;
 use tokio::runtime::Handle;
 
 use super::event::{Counter, Event};
-use super::feed::Share;
+use super::feed::FeedShare;
 use super::histograms::{Counting, HistogramPart};
-use super::turns::Turns;
-use crate::failure::Done;
+use super::turns::SendTurns;
+use crate::error::Done;
 
 /// Requests that one connection has in flight at most.
 const REQUESTS_IN_FLIGHT_MAX: usize = 16;
 /// A request that is smaller than a batch does not wait for the next one.
 const BATCH_DELAY_MAX: Duration = Duration::from_millis(1);
-/// A writer is made anew once it knows this many series more than twice those that are alive, so that
+/// A writer is made again once it knows this many series more than twice those that are alive, so that
 /// nobody keeps series that are gone forever.
 const SERIES_GONE_MIN: usize = 4096;
 
 /// What one connection sends.
 #[derive(Debug)]
-pub struct Content {
+pub struct ConnectionContent {
     /// Its samples.
-    pub share: Share,
+    pub share: FeedShare,
     /// Those series that are native histograms, whatever their samples' values are.
     pub histograms: HistogramPart,
 }
@@ -40,8 +40,8 @@ pub struct Content {
 /// A connection, and what it sends.
 pub struct Streaming {
     client: Client,
-    content: Content,
-    turns: Turns,
+    content: ConnectionContent,
+    turns: SendTurns,
     counter: Counter,
     /// How long what is in flight may take in the end.
     timeout: Duration,
@@ -54,8 +54,8 @@ impl Streaming {
     /// Over this client's connection, by the runtime that this is called in.
     pub fn new(
         client: Client,
-        content: Content,
-        turns: Turns,
+        content: ConnectionContent,
+        turns: SendTurns,
         counter: Counter,
         batch: usize,
         timeout: Duration,
@@ -74,7 +74,7 @@ impl Streaming {
         Self { client, content, turns, counter, timeout, options, under_way, runtime }
     }
 
-    /// Sends until the rounds or the run end. Tells how many samples were due by then and not sent.
+    /// Sends until the rounds or the run end. Returns how many samples were due by then and not sent.
     /// Blocks.
     pub fn run(mut self) -> Done<u64> {
         let entered = self.runtime.clone();
@@ -82,7 +82,7 @@ impl Streaming {
         let writer = self.client.writer_with(self.options.clone());
         let mut series = Series::new(writer, self.content.histograms);
         let sent = self.send_all(&mut series);
-        // Also after an error: what it could still deliver is told.
+        // Also after an error: what it could still deliver is reported.
         let closed = self.close(series.writer);
         self.under_way.give_up();
         let overdue = sent?;
@@ -244,8 +244,8 @@ impl WriterHook for UnderWay {
         self.counter.tell(Event::Answered { latencies, samples: samples as u64 });
     }
 
-    fn refused(&self, refusal: &SeriesRefusal) {
-        // A series that is refused before it has a sample is told again with each of them.
+    fn refused(&self, refusal: &SeriesRejected) {
+        // A series that is refused before it has a sample is reported again with each of them.
         if refusal.samples > 0 {
             let reason = refusal.reason.to_string();
             self.counter.tell(Event::Refused { reason, samples: refusal.samples });

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use silverback_model::printable::Printable;
 
-use super::options::{Loop, Plan, Protocol};
+use super::options::{LoadPlan, Loop, Protocol};
 use super::report::{Ending, LoadReport};
 use crate::figures::{counted, grouped};
 
@@ -95,7 +95,7 @@ impl Summary<'_> {
     }
 }
 
-fn what(plan: &Plan) -> String {
+fn what(plan: &LoadPlan) -> String {
     let protocol = match plan.protocol {
         Protocol::Rw1 => "remote write 1",
         Protocol::Rw2 => "remote write 2",

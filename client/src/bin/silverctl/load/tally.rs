@@ -1,5 +1,5 @@
-//! Adds up what connections tell: over the whole run, and second by second. It knows no clock but the
-//! one it is told, and sends nothing.
+//! Adds up what connections report: over the whole run, and second by second. It knows no clock but the
+//! one it is given, and sends nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -105,7 +105,7 @@ struct Server {
 
 /// All that was counted.
 #[derive(Debug)]
-pub struct Counted {
+pub struct LoadResults {
     /// Over the run.
     pub totals: Totals,
     /// Of every answered request, in µs.
@@ -212,7 +212,7 @@ impl Tally {
         self.samples_in_flight = self.samples_in_flight.saturating_sub(samples);
     }
 
-    /// Ends a second, and tells what it came to.
+    /// Ends a second, and returns what it came to.
     pub fn end_second(&mut self, now: Instant) -> &Second {
         let mut second = std::mem::take(&mut self.now);
         second.span_s = (now - self.now_started).as_secs_f64();
@@ -231,13 +231,13 @@ impl Tally {
     }
 
     /// All that was counted until now. `samples_overdue` were due and not sent.
-    pub fn finish(&mut self, now: Instant, samples_overdue: u64) -> Counted {
+    pub fn finish(&mut self, now: Instant, samples_overdue: u64) -> LoadResults {
         self.end_second(now);
         let wall_s = (now - self.started).as_secs_f64();
         let (samples, samples_unanswered) = (self.totals.samples_written, self.samples_in_flight);
         let between =
             |server: &Server| ServerReport::between(&server.at_start, &server.latest, wall_s, samples);
-        Counted {
+        LoadResults {
             totals: Totals { samples_unanswered, samples_overdue, ..self.totals.clone() },
             latency_us: self.latency_us.clone(),
             seconds: std::mem::take(&mut self.seconds),
@@ -249,7 +249,7 @@ impl Tally {
 
 impl Server {
     /// The CPU time since the last look, and all that it used. Nothing once the process has ended:
-    /// what it spent until then stands.
+    /// what it spent until then counts.
     fn look(&mut self) -> Option<(f64, Usage)> {
         let usage = self.process?.usage().ok().filter(|usage| usage.resident_bytes > 0);
         match usage {

@@ -11,7 +11,7 @@ use silverback_load::pace::Pace;
 /// So often a sleeper looks whether the end has come.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Told to all connections at once: begin nothing more.
+/// Says to all connections at once: begin nothing more.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -20,12 +20,12 @@ pub struct Stop(Arc<AtomicBool>);
 pub struct Stopped;
 
 impl Stop {
-    /// Tells it.
+    /// Says it.
     pub fn tell(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was told.
+    /// Whether it was said.
     pub fn is_told(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -47,14 +47,14 @@ impl Stop {
 
 /// One connection's turns.
 #[derive(Debug)]
-pub struct Turns {
+pub struct SendTurns {
     pace: Option<Pace>,
     begin: Instant,
     samples_before: u64,
     stop: Stop,
 }
 
-impl Turns {
+impl SendTurns {
     /// From `begin` on: in an open loop by their pace, in a closed one at once.
     pub fn new(pace: Option<Pace>, begin: Instant, stop: Stop) -> Self {
         Self { pace, begin, samples_before: 0, stop }
@@ -96,11 +96,11 @@ mod tests {
     #[test]
     fn a_late_turn_counts_from_when_it_was_due() {
         let first = Instant::now() - Duration::from_secs(2);
-        let mut turns = Turns::new(Some(Pace::new(first, 1000.0)), first, Stop::default());
+        let mut turns = SendTurns::new(Some(Pace::new(first, 1000.0)), first, Stop::default());
         assert_eq!(turns.wait(500), Ok(first));
         assert_eq!(turns.wait(500), Ok(first + Duration::from_millis(500)));
         assert!((1000..1500).contains(&turns.samples_overdue()), "{}", turns.samples_overdue());
-        let mut ahead = Turns::new(Some(Pace::new(first, 1000.0)), first, Stop::default());
+        let mut ahead = SendTurns::new(Some(Pace::new(first, 1000.0)), first, Stop::default());
         ahead.samples_before = 1_000_000;
         assert_eq!(ahead.samples_overdue(), 0);
     }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_end_wakes_who_waits_for_a_turn() {
         let (stop, first) = (Stop::default(), Instant::now() + Duration::from_secs(3600));
-        let mut turns = Turns::new(Some(Pace::new(first, 1.0)), first, stop.clone());
+        let mut turns = SendTurns::new(Some(Pace::new(first, 1.0)), first, stop.clone());
         let waiting = thread::spawn(move || turns.wait(1));
         stop.tell();
         assert_eq!(waiting.join().expect("a thread"), Err(Stopped));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::json::histogram_text;
-use super::{Series, value_text};
+use super::{QueriedSeries, value_text};
 use crate::figures::counted;
 use crate::time_text::format_rfc3339;
 
@@ -15,7 +15,7 @@ const INDENT: usize = 2;
 const COLUMN_SAMPLES_MIN: usize = 10;
 
 /// Prints it; `width` is the terminal's, none for a table of one column.
-pub fn print(series: &Series, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub fn print(series: &QueriedSeries, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let samples = (series.samples.len() + series.histograms.len()) as u64;
     writeln!(out, "{}  ({})", series.labels, counted(samples, "sample", "samples"))?;
     let values: Vec<String> = series.samples.iter().map(|(_, value)| value_text(*value)).collect();

@@ -9,11 +9,11 @@ use silverback_model::histogram::Histogram;
 use silverback_model::histogram::json::put_histogram;
 use silverback_model::printable::printable_json;
 
-use super::{Series, value_text};
-use crate::failure::Done;
+use super::{QueriedSeries, value_text};
+use crate::error::Done;
 
 /// Prints it.
-pub fn print(series: &Series, out: &mut impl Write) -> Done {
+pub fn print(series: &QueriedSeries, out: &mut impl Write) -> Done {
     let histogram = |(at_ms, histogram): &(i64, Histogram)| {
         RawValue::from_string(histogram_text(histogram)).map(|raw| (*at_ms, raw))
     };

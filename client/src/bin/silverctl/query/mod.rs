@@ -15,7 +15,7 @@ use silverback_client::Selector;
 use silverback_model::histogram::Histogram;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, output};
+use crate::error::{Done, output};
 use crate::figures::counted;
 use crate::label_set::LabelSet;
 use crate::shown::terminal_width;
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "Outputs:
   plot   lines in the terminal, at most 8 series in one plot, with a legend below
 
 With --rate each output has the increases a second of a counter in place of its samples; a value
-below the one before counts as a counter that began anew at 0. The metrics' names end in :rate then,
+below the one before counts as a counter that started again at 0. The metrics' names end in :rate then,
 as those of rules do.
 
 Examples:
@@ -81,7 +81,7 @@ impl Output {
 
 /// A series and its samples.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct QueriedSeries {
     labels: LabelSet,
     samples: Vec<(i64, f64)>,
     /// Native histograms.
@@ -95,12 +95,12 @@ pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Done {
     let mut printer = match arguments.output {
         Output::Table => Printer::Table { width: terminal_width() },
         Output::Json => Printer::Json,
-        // All columns stand in the header, before the first series is known.
+        // All columns are in the header, before the first series is known.
         Output::Csv => {
             let names = reader.label_names(&arguments.selector, Some(range_ms.clone())).await?;
             let is_terminal = std::io::stdout().is_terminal();
             let reader = if is_terminal { rows::RowsReader::Person } else { rows::RowsReader::Program };
-            Printer::Csv(rows::Rows::new(names, reader))
+            Printer::Csv(rows::QueryRows::new(names, reader))
         }
         Output::Plot => Printer::Plot(plot::Plot::for_terminal()),
     };
@@ -112,7 +112,7 @@ pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Done {
             break;
         }
         series_shown += 1;
-        let series = Series {
+        let series = QueriedSeries {
             labels: LabelSet::trusted(series.labels),
             samples: series.samples,
             histograms: series.histograms,
@@ -138,7 +138,7 @@ pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Done {
 enum Printer {
     Table { width: Option<usize> },
     Json,
-    Csv(rows::Rows),
+    Csv(rows::QueryRows),
     Plot(plot::Plot),
 }
 
@@ -150,7 +150,7 @@ impl Printer {
         }
     }
 
-    fn take(&mut self, series: Series, out: &mut impl Write) -> Done {
+    fn take(&mut self, series: QueriedSeries, out: &mut impl Write) -> Done {
         match self {
             Self::Table { width } => Ok(columns::print(&series, *width, out)?),
             Self::Json => json::print(&series, out),

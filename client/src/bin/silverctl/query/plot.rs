@@ -1,6 +1,6 @@
 //! Series as lines in the terminal: an axis on each side, a legend below.
 //!
-//! Lines are of braille dots. Several series are told apart by colours; where there are none each has a character of
+//! Lines are of braille dots. Several series differ by colours; where there are none each has a character of
 //! its own that its line is of.
 
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +13,7 @@ use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line, Points};
 
 use super::ticks::{Tick, time_ticks, value_ticks};
-use super::{Series, value_text};
+use super::{QueriedSeries, value_text};
 use crate::time_text::format_rfc3339;
 
 /// Easy to tell apart on dark and on light screens; and where they begin and end as escapes.
@@ -38,11 +38,11 @@ const HEIGHT_MIN: usize = 6;
 const HEIGHT_MAX: usize = 24;
 /// Values beyond can't be set against each other.
 const VALUE_MAX: f64 = 1e300;
-/// A tick on the left every so many lines, one below every so many characters, at the most.
+/// A tick on the left every so many lines, one below every so many characters, at most.
 const LINES_PER_TICK: usize = 4;
 const CHARACTERS_PER_TICK: usize = 14;
 
-/// Whether series are told apart by colours.
+/// Whether series differ by colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
     /// They are.
@@ -57,7 +57,7 @@ pub struct Plot {
     ink: Ink,
     width: usize,
     height: usize,
-    series: Vec<Series>,
+    series: Vec<QueriedSeries>,
 }
 
 impl Plot {
@@ -83,7 +83,7 @@ impl Plot {
     }
 
     /// Adds a series, unless it is full.
-    pub fn add(&mut self, series: Series) {
+    pub fn add(&mut self, series: QueriedSeries) {
         if !self.is_full() {
             self.series.push(series);
         }
@@ -107,7 +107,7 @@ impl Plot {
         writeln!(out)
     }
 
-    /// Whether lines are told apart by what they are made of.
+    /// Whether lines differ by what they are made of.
     fn has_signs(&self) -> bool {
         self.ink == Ink::Plain && self.series.len() > 1
     }
@@ -170,7 +170,7 @@ struct Frame {
 
 impl Frame {
     /// `None` where there is no sample to be seen.
-    fn around(series: &[Series], width: usize, height: usize) -> Option<Self> {
+    fn around(series: &[QueriedSeries], width: usize, height: usize) -> Option<Self> {
         let seen = || series.iter().flat_map(|series| &series.samples).filter(|sample| is_seen(sample));
         let (first, last) = (seen().map(|(at_ms, _)| *at_ms).min()?, seen().map(|(at_ms, _)| *at_ms).max()?);
         let min = seen().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
@@ -205,7 +205,7 @@ impl Frame {
         Rect::new(0, 0, self.width as u16, self.height as u16)
     }
 
-    fn draw(&self, series: &[Series], marker: Marker) -> Buffer {
+    fn draw(&self, series: &[QueriedSeries], marker: Marker) -> Buffer {
         let area = self.area();
         let mut buffer = Buffer::empty(area);
         let canvas = Canvas::default().marker(marker).x_bounds(self.times_ms).y_bounds(self.values()).paint(
@@ -220,7 +220,7 @@ impl Frame {
     }
 }
 
-fn draw_series(series: &Series, color: Color, context: &mut Context<'_>) {
+fn draw_series(series: &QueriedSeries, color: Color, context: &mut Context<'_>) {
     for pair in series.samples.windows(2) {
         // A marker of staleness, like any NaN, is a gap.
         if let [from, to] = pair
@@ -259,7 +259,7 @@ fn print_times(frame: &Frame, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// What a glance at the line doesn't give.
-fn summary(series: &Series) -> String {
+fn summary(series: &QueriedSeries) -> String {
     let Some((at_ms, last)) = series.samples.last() else { return "no samples".to_owned() };
     let seen = || series.samples.iter().map(|(_, value)| *value).filter(|value| !value.is_nan());
     let last = format!("last {} at {}", glance_text(*last), format_rfc3339(*at_ms));

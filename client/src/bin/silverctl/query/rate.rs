@@ -1,15 +1,15 @@
 //! A counter's samples as its increase a second. It knows no output.
 
-use super::Series;
+use super::QueriedSeries;
 use crate::formats::STALE_NAN;
 
 /// What rules append to a metric's name for the rate of it.
 const SUFFIX: &str = ":rate";
 
 /// From each sample to the next: how much the counter grew in a second, at the later one's time. A value below the
-/// one before is a counter that began anew at 0. Where a sample is no number the next rate begins behind it, and a
+/// one before is a counter that started again at 0. Where a sample is no number the next rate begins after it, and a
 /// marker of staleness keeps the gap.
-pub fn of(series: Series) -> Series {
+pub fn of(series: QueriedSeries) -> QueriedSeries {
     let mut samples: Vec<(i64, f64)> = Vec::with_capacity(series.samples.len());
     for pair in series.samples.windows(2) {
         let [(from_ms, from), (to_ms, to)] = [pair[0], pair[1]];
@@ -21,7 +21,7 @@ pub fn of(series: Series) -> Series {
             samples.push((to_ms, grown / span_s));
         }
     }
-    Series { labels: series.labels.with_metric_suffix(SUFFIX), samples, histograms: Vec::new() }
+    QueriedSeries { labels: series.labels.with_metric_suffix(SUFFIX), samples, histograms: Vec::new() }
 }
 
 #[cfg(test)]
@@ -31,8 +31,11 @@ mod tests {
 
     fn check(samples: &[(i64, f64)], expect: &[(i64, f64)]) {
         let labels = vec![("__name__".to_owned(), "a_total".to_owned()), ("job".to_owned(), "x".to_owned())];
-        let series =
-            Series { labels: LabelSet::trusted(labels), samples: samples.to_vec(), histograms: Vec::new() };
+        let series = QueriedSeries {
+            labels: LabelSet::trusted(labels),
+            samples: samples.to_vec(),
+            histograms: Vec::new(),
+        };
         let rate = of(series);
         assert_eq!(rate.labels.to_string(), r#"a_total:rate{job="x"}"#);
         let bits = |samples: &[(i64, f64)]| -> Vec<_> {

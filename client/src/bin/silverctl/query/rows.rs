@@ -5,12 +5,12 @@ use std::io::Write;
 
 use silverback_model::printable::printable;
 
-use super::{Series, value_text};
-use crate::failure::Done;
+use super::{QueriedSeries, value_text};
+use crate::error::Done;
 
 /// Rows of series that have no labels but these.
 #[derive(Debug)]
-pub struct Rows {
+pub struct QueryRows {
     names: Vec<String>,
     reader: RowsReader,
     is_headed: bool,
@@ -25,7 +25,7 @@ pub enum RowsReader {
     Person,
 }
 
-impl Rows {
+impl QueryRows {
     /// With columns for these labels.
     pub const fn new(names: Vec<String>, reader: RowsReader) -> Self {
         Self { names, reader, is_headed: false }
@@ -39,7 +39,7 @@ impl Rows {
     }
 
     /// Prints a series, and the header before the first.
-    pub fn print(&mut self, series: &Series, out: &mut impl Write) -> Done {
+    pub fn print(&mut self, series: &QueriedSeries, out: &mut impl Write) -> Done {
         self.print_header(out)?;
         let mut rows = csv::Writer::from_writer(out);
         let labels: Vec<_> = self.names.iter().map(|name| self.shown(series.labels.get(name))).collect();
@@ -51,7 +51,7 @@ impl Rows {
         Ok(rows.flush()?)
     }
 
-    /// Prints the header, unless it stands there already.
+    /// Prints the header, unless it is there already.
     pub fn print_header(&mut self, out: &mut impl Write) -> Done {
         if std::mem::replace(&mut self.is_headed, true) {
             return Ok(());

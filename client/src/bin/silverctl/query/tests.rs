@@ -1,15 +1,15 @@
 //! Series, and the texts that are made of them.
 
 use super::*;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::formats::{NORMAL_NAN, Parser, STALE_NAN};
 
-fn series(samples: &[(i64, f64)]) -> Series {
+fn series(samples: &[(i64, f64)]) -> QueriedSeries {
     let labels = vec![("__name__".to_owned(), "up".to_owned()), ("job".to_owned(), "a,\"b\"".to_owned())];
-    Series { labels: LabelSet::trusted(labels), samples: samples.to_vec(), histograms: Vec::new() }
+    QueriedSeries { labels: LabelSet::trusted(labels), samples: samples.to_vec(), histograms: Vec::new() }
 }
 
-fn text_of(print: impl FnOnce(&mut Vec<u8>) -> Result<(), Failure>) -> String {
+fn text_of(print: impl FnOnce(&mut Vec<u8>) -> Result<(), CommandError>) -> String {
     let mut out = Vec::new();
     print(&mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -73,7 +73,7 @@ const ODD: [(i64, f64); 7] = [
 fn json_and_csv_are_read_back_as_they_were() {
     check_read_back(&text_of(|out| json::print(&series(&ODD), out)), &ODD);
     let names = vec!["__name__".to_owned(), "instance".to_owned(), "job".to_owned()];
-    let mut rows = rows::Rows::new(names, rows::RowsReader::Program);
+    let mut rows = rows::QueryRows::new(names, rows::RowsReader::Program);
     let csv = text_of(|out| rows.print(&series(&ODD), out));
     assert!(csv.starts_with("timestamp,value,__name__,instance,job\n-5,0.1,up,,\"a,\"\"b\"\"\"\n"), "{csv}");
     check_read_back(&csv, &ODD);
@@ -86,7 +86,7 @@ fn json_is_what_victoriametrics_exports() {
     assert_eq!(text.trim_end(), expect);
 }
 
-fn plot(ink: plot::Ink, all: Vec<Series>) -> String {
+fn plot(ink: plot::Ink, all: Vec<QueriedSeries>) -> String {
     let mut plot = plot::Plot::new(ink, 40, 8);
     for series in all {
         plot.add(series);
@@ -145,8 +145,9 @@ fn rows_for_a_terminal_are_printable_and_those_for_a_program_exact() {
     ] {
         let labels = LabelSet::trusted(vec![("a".to_owned(), "\u{1b}[2J\u{202e}".to_owned())]);
         let mut out = Vec::new();
-        let mut rows = rows::Rows::new(vec!["a".to_owned()], reader);
-        rows.print(&Series { labels, samples: vec![(1, 2.0)], histograms: Vec::new() }, &mut out).unwrap();
+        let mut rows = rows::QueryRows::new(vec!["a".to_owned()], reader);
+        rows.print(&QueriedSeries { labels, samples: vec![(1, 2.0)], histograms: Vec::new() }, &mut out)
+            .unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expect);
     }
 }

@@ -1,4 +1,4 @@
-//! A node at one time, as its admin service tells: shards and cells with their counters.
+//! A node at one time, as its admin service reports: shards and cells with their counters.
 
 use silverback_client::{Admin, Cell, RequestError, Shards};
 

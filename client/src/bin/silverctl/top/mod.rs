@@ -17,9 +17,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use self::look::Look;
 use self::rates::Rates;
-use self::screen::{Screen, View, Wish, wishes};
+use self::screen::{Screen, ScreenView, Wish, wishes};
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, Failure, output};
+use crate::error::{CommandError, Done, output};
 use crate::interrupt::Interrupt;
 use crate::shown::terminal_width;
 use crate::table::Table;
@@ -48,16 +48,16 @@ pub struct TopArgs {
 /// Looks once or until it is ended.
 pub async fn run(arguments: &TopArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     if arguments.interval < INTERVAL_MIN {
-        return Err(Failure::Usage(format!("--interval must be at least {INTERVAL_MIN:?}")));
+        return Err(CommandError::Usage(format!("--interval must be at least {INTERVAL_MIN:?}")));
     }
     if !arguments.once && !std::io::stdout().is_terminal() {
-        return Err(Failure::Usage("top draws on a terminal; print with --once".to_owned()));
+        return Err(CommandError::Usage("top draws on a terminal; print with --once".to_owned()));
     }
     let admin = connection.connect().await?.admin();
     if arguments.once {
         return interrupt.or(once(arguments, &connection.address, &admin)).await;
     }
-    // Errors of the first look are told as those of any command.
+    // Errors of the first look are reported as those of any command.
     let first = Look::take(&admin).await?;
     live(arguments, &connection.address, admin, first, interrupt).await
 }
@@ -131,10 +131,10 @@ fn looks(admin: Admin, period: Duration) -> mpsc::Receiver<Result<Look, RequestE
 }
 
 impl TopArgs {
-    fn view(&self, address: &str, older: Option<&Look>, newer: &Look) -> View {
+    fn view(&self, address: &str, older: Option<&Look>, newer: &Look) -> ScreenView {
         let rates = Rates::between(older, newer);
         let up = HumanDuration(newer.shards.uptime);
-        View {
+        ScreenView {
             title: format!("silverback {} at {address}, up for {up}", Printable(&newer.shards.version)),
             fault: None,
             tables: vec![Table::of_shards(&rates), Table::of_cells(&rates, self.cells)],

@@ -10,7 +10,7 @@ use super::look::Look;
 /// One shard, or all of them together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ShardRates {
-    /// As the node tells it now: sizes and levels.
+    /// As the node reports it now: sizes and levels.
     pub now: Shard,
     /// What happened in a second; none from a first look.
     pub per_s: Option<PerSecond>,
@@ -34,7 +34,7 @@ pub struct PerSecond {
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellRates {
-    /// As the node tells it now, its load too: a cell that moved has other counters.
+    /// As the node reports it now, its load too: a cell that moved has other counters.
     pub now: Cell,
     /// Its part of what all cells take of their cores; none where they take nothing.
     pub part: Option<f64>,

@@ -33,7 +33,7 @@ pub enum Wish {
 
 /// What is drawn.
 #[derive(Debug, Clone, Default)]
-pub struct View {
+pub struct ScreenView {
     /// The first line.
     pub title: String,
     /// What went wrong, if anything.
@@ -49,7 +49,7 @@ impl Screen {
     }
 
     /// Draws.
-    pub fn draw(&mut self, view: &View) -> io::Result<()> {
+    pub fn draw(&mut self, view: &ScreenView) -> io::Result<()> {
         self.0.draw(|frame| draw(view, frame))?;
         Ok(())
     }
@@ -93,7 +93,7 @@ fn wish(event: &Event) -> Option<Wish> {
 }
 
 /// The last line is the keys', whatever there is above.
-fn draw(view: &View, frame: &mut Frame<'_>) {
+fn draw(view: &ScreenView, frame: &mut Frame<'_>) {
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
     let (mut tables, mut left_out) = (view.tables.clone(), Vec::new());
     for table in &mut tables {
@@ -103,7 +103,7 @@ fn draw(view: &View, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(keys(&left_out)), foot);
 }
 
-fn text(view: &View, tables: &[Table]) -> Text<'static> {
+fn text(view: &ScreenView, tables: &[Table]) -> Text<'static> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mut lines = vec![Line::styled(view.title.clone(), bold)];
     let fault = view.fault.clone().unwrap_or_default();
@@ -149,7 +149,7 @@ mod tests {
 
     fn check(width: u16, height: u16, expected: &[&str]) {
         let rates = Rates::between(None, &look(5, [1, 1], [1, 2, 3]));
-        let view = View {
+        let view = ScreenView {
             title: "a node".to_owned(),
             fault: Some("it is gone".to_owned()),
             tables: vec![Table::of_shards(&rates), Table::of_cells(&rates, 2)],

@@ -5,7 +5,7 @@ use indicatif::BinaryBytes;
 use super::rates::{CellRates, Rates, ShardRates};
 use crate::figures::{grouped, of_core};
 use crate::shards::cpu;
-use crate::table::{Column, Table, Tone, Value};
+use crate::table::{Column, Table, TableValue, Tone};
 
 /// Parts of a whole from which on a value is worth a look, and near its end.
 const WARM: f64 = 0.7;
@@ -55,32 +55,32 @@ impl Table {
     }
 }
 
-fn shard_row(number: String, cpu: String, shard: &ShardRates) -> Vec<Value> {
+fn shard_row(number: String, cpu: String, shard: &ShardRates) -> Vec<TableValue> {
     let (now, per_s) = (&shard.now, shard.per_s);
     let memory = part(now.memory_bytes, now.memory_bytes_max);
     vec![
-        Value::plain(number),
-        Value::plain(cpu),
-        Value::plain(rate(per_s.map(|per_s| per_s.samples))),
-        Value {
+        TableValue::plain(number),
+        TableValue::plain(cpu),
+        TableValue::plain(rate(per_s.map(|per_s| per_s.samples))),
+        TableValue {
             text: rate(per_s.map(|per_s| per_s.refused)),
             tone: if per_s.is_some_and(|per_s| per_s.refused > 0.0) { Tone::Warm } else { Tone::Plain },
         },
-        per_s.map_or_else(|| Value::plain("–"), |per_s| busy(per_s.busy)),
-        Value::plain(grouped(now.series)),
-        Value::plain(rate(per_s.map(|per_s| per_s.series_created))),
-        Value::plain(rate(per_s.map(|per_s| per_s.commits))),
-        Value::plain(grouped(now.queued)),
-        Value {
+        per_s.map_or_else(|| TableValue::plain("–"), |per_s| busy(per_s.busy)),
+        TableValue::plain(grouped(now.series)),
+        TableValue::plain(rate(per_s.map(|per_s| per_s.series_created))),
+        TableValue::plain(rate(per_s.map(|per_s| per_s.commits))),
+        TableValue::plain(grouped(now.queued)),
+        TableValue {
             text: format!("{} ({:.0} %)", BinaryBytes(now.memory_bytes), memory * 100.0),
             tone: tone(memory),
         },
-        Value::plain(BinaryBytes(now.wal_bytes).to_string()),
-        Value::plain(grouped(now.cells.into())),
+        TableValue::plain(BinaryBytes(now.wal_bytes).to_string()),
+        TableValue::plain(grouped(now.cells.into())),
     ]
 }
 
-fn cell_row(cell: &CellRates) -> Vec<Value> {
+fn cell_row(cell: &CellRates) -> Vec<TableValue> {
     let part = cell.part.map_or("–".to_owned(), |part| format!("{:.1} %", part * 100.0));
     let texts = [
         cell.now.number.to_string(),
@@ -90,7 +90,7 @@ fn cell_row(cell: &CellRates) -> Vec<Value> {
         grouped(cell.now.samples_per_s),
         grouped(cell.now.series),
     ];
-    texts.into_iter().map(Value::plain).collect()
+    texts.into_iter().map(TableValue::plain).collect()
 }
 
 fn rate(per_s: Option<f64>) -> String {
@@ -112,10 +112,10 @@ fn tone(part: f64) -> Tone {
 }
 
 /// A bar and a number.
-fn busy(part: f64) -> Value {
+fn busy(part: f64) -> TableValue {
     let full = ((part * BAR_WIDTH as f64).round() as usize).min(BAR_WIDTH);
     let text = format!("{}{} {:>3.0} %", "█".repeat(full), "·".repeat(BAR_WIDTH - full), part * 100.0);
-    Value { text, tone: tone(part) }
+    TableValue { text, tone: tone(part) }
 }
 
 #[cfg(test)]

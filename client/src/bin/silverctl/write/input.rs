@@ -7,13 +7,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::failure::{Context, Done};
-use crate::formats::{Entry, Format, Line, LineFault, Lines, Parser};
+use crate::error::{Context, Done};
+use crate::formats::{Format, InputLine, LineEntry, LineError, Lines, Parser};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// Entries that are handed over at once.
 const BATCH_ENTRIES_MAX: usize = 1000;
-/// A batch ends behind the line with which it has so many samples.
+/// A batch ends after the line with which it has so many samples.
 const BATCH_SAMPLES_MAX: usize = 10_000;
 /// Batches that are read ahead.
 const BATCHES_MAX: usize = 4;
@@ -27,9 +27,9 @@ pub struct Input {
     pub size: Option<u64>,
 }
 
-/// A place in a text, behind a line.
+/// A place in a text, after a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct TextPosition {
     /// Lines before it.
     pub lines: u64,
     /// Bytes before it.
@@ -38,23 +38,23 @@ pub struct Place {
 
 /// What some lines held.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct LineBatch {
     /// What they say, each with its line's number.
-    pub entries: Vec<(u64, Entry)>,
+    pub entries: Vec<(u64, LineEntry)>,
     /// What is wrong with the others.
-    pub faults: Vec<BadLine>,
+    pub faults: Vec<NumberedLineError>,
     /// What was read so far, from the text's begin on.
-    pub end: Place,
+    pub end: TextPosition,
     samples: usize,
 }
 
 /// A line that holds no samples though it should.
 #[derive(Debug)]
-pub struct BadLine {
+pub struct NumberedLineError {
     /// Its number, from 1.
     pub line: u64,
     /// What is wrong with it.
-    pub fault: LineFault,
+    pub fault: LineError,
 }
 
 impl Input {
@@ -78,36 +78,36 @@ impl Input {
         Ok(Self { lines, parser, is_at_end: false, size })
     }
 
-    /// Goes to a place where an earlier run ended. Tells whether these lines end there: else it is
+    /// Goes to a place where an earlier run ended. Returns whether these lines end there: else it is
     /// another text by now.
-    pub fn go_to(&mut self, place: Place) -> Done<bool> {
+    pub fn go_to(&mut self, place: TextPosition) -> Done<bool> {
         while self.lines.number < place.lines {
             let line = self.lines.next_line().context(|| "can't read on".to_owned())?;
             match line {
                 None => return Ok(false),
                 // The first line may say how the others are to be read.
-                Some(Line::Whole(line)) if self.parser.is_none() && !line.trim_ascii().is_empty() => {
+                Some(InputLine::Whole(line)) if self.parser.is_none() && !line.trim_ascii().is_empty() => {
                     let parser = self.parser.insert(Parser::guess(line));
                     parser.note_header(line);
                 }
-                Some(Line::Whole(line)) => {
+                Some(InputLine::Whole(line)) => {
                     if let Some(parser) = &mut self.parser {
                         parser.note_header(line);
                     }
                 }
-                Some(Line::TooLong) => {}
+                Some(InputLine::TooLong) => {}
             }
         }
         Ok(self.place() == place)
     }
 
-    fn place(&self) -> Place {
-        Place { lines: self.lines.number, bytes: self.lines.bytes }
+    fn place(&self) -> TextPosition {
+        TextPosition { lines: self.lines.number, bytes: self.lines.bytes }
     }
 
     /// Reads it, as far as what was read is taken. Ends with an error where the text can't be read
     /// any further.
-    pub fn read(mut self) -> mpsc::Receiver<io::Result<Batch>> {
+    pub fn read(mut self) -> mpsc::Receiver<io::Result<LineBatch>> {
         let (sender, receiver) = mpsc::channel(BATCHES_MAX);
         // Not one of the runtime's: a wait for standard input has no end that it could wait for.
         std::thread::spawn(move || {
@@ -123,18 +123,22 @@ impl Input {
         receiver
     }
 
-    fn next_batch(&mut self) -> io::Result<Option<Batch>> {
-        let mut batch = Batch::default();
+    fn next_batch(&mut self) -> io::Result<Option<LineBatch>> {
+        let mut batch = LineBatch::default();
         while !self.is_at_end {
             let parsed = match self.lines.next_line()? {
-                // Noted, for a terminal would have to end its input a second time.
+                // Noted, because a terminal would have to end its input a second time.
                 None => {
                     self.is_at_end = true;
                     break;
                 }
-                Some(Line::TooLong) => Err(LineFault::TooLong),
-                Some(Line::Whole(line)) if self.parser.is_none() && line.trim_ascii().is_empty() => Ok(None),
-                Some(Line::Whole(line)) => self.parser.get_or_insert_with(|| Parser::guess(line)).parse(line),
+                Some(InputLine::TooLong) => Err(LineError::TooLong),
+                Some(InputLine::Whole(line)) if self.parser.is_none() && line.trim_ascii().is_empty() => {
+                    Ok(None)
+                }
+                Some(InputLine::Whole(line)) => {
+                    self.parser.get_or_insert_with(|| Parser::guess(line)).parse(line)
+                }
             };
             batch.take(parsed, self.lines.number);
             // What is to come from a pipe isn't waited for: what came before it goes out first.
@@ -147,15 +151,15 @@ impl Input {
     }
 }
 
-impl Batch {
-    fn take(&mut self, parsed: Result<Option<Entry>, LineFault>, line: u64) {
+impl LineBatch {
+    fn take(&mut self, parsed: Result<Option<LineEntry>, LineError>, line: u64) {
         match parsed {
             Ok(None) => {}
             Ok(Some(entry)) => {
                 self.samples += entry.samples.len();
                 self.entries.push((line, entry));
             }
-            Err(fault) => self.faults.push(BadLine { line, fault }),
+            Err(fault) => self.faults.push(NumberedLineError { line, fault }),
         }
     }
 

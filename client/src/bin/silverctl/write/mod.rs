@@ -3,7 +3,7 @@
 mod input;
 mod pump;
 
-pub use input::{Input, Place};
+pub use input::{Input, TextPosition};
 pub use pump::{Course, run as pump};
 
 use std::io::Write;
@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Done, output};
+use crate::error::{Done, output};
 use crate::filter::Filter;
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
-use crate::progress::{Progress, Unit};
+use crate::progress::{ProgressLine, ProgressUnit};
 use crate::sending::Sending;
 
 const FORMATS: &str = "Formats:
@@ -43,7 +43,7 @@ pub struct WriteArgs {
     /// What it is written in; guessed from the first line unless given.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Stop at the first line that is wrong; what stands before it is written.
+    /// Stop at the first line that is wrong; what is before it is written.
     #[arg(long)]
     strict: bool,
 }
@@ -53,8 +53,9 @@ pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: I
     let input = Input::open(arguments.file.as_deref(), arguments.format)?;
     let client = connection.connect().await?;
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;
-    let bad_lines = if arguments.strict { BadLines::End } else { BadLines::Skip };
-    let sending = Sending::begin(client, connection.retry(), Progress::begin(input.size, Unit::Bytes));
+    let bad_lines = if arguments.strict { OnLineError::End } else { OnLineError::Skip };
+    let sending =
+        Sending::begin(client, connection.retry(), ProgressLine::begin(input.size, ProgressUnit::Bytes));
     let course = Course { filter: &every, bad_lines, note: None };
     let report = pump(input, course, sending, interrupt).await?;
     let mut out = output();
@@ -65,7 +66,7 @@ pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: I
 
 /// What a bad line does to those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadLines {
+pub enum OnLineError {
     /// Nothing.
     Skip,
     /// They aren't read.

@@ -1,4 +1,4 @@
-//! From a text to a node: batches of lines are sent, bad lines told, and all of it counted.
+//! From a text to a node: batches of lines are sent, bad lines reported, and all of it counted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::input::Batch;
-use super::{BadLines, Input, Place};
-use crate::failure::{Context, Done, Failure};
+use super::input::LineBatch;
+use super::{Input, OnLineError, TextPosition};
+use crate::error::{CommandError, Context, Done};
 use crate::figures::{counted, grouped};
 use crate::filter::Filter;
-use crate::formats::{Entry, LineFault};
+use crate::formats::{LineEntry, LineError};
 use crate::interrupt::Interrupt;
 use crate::sending::{SendReport, Sending};
 use crate::time_text::now_ms;
 
-/// Bad lines that are told one by one.
+/// Bad lines that are reported one by one.
 const TOLD_MAX: u64 = 20;
 
 /// What is done with the lines of a text.
@@ -25,13 +25,13 @@ pub struct Course<'a> {
     /// Which samples are sent.
     pub filter: &'a Filter,
     /// What a bad line does.
-    pub bad_lines: BadLines,
+    pub bad_lines: OnLineError,
     /// How often it is noted how far it is, and by what: all before that place is acknowledged.
     pub note: Option<(Duration, &'a mut NotePlace<'a>)>,
 }
 
 /// Notes how far a text is.
-pub type NotePlace<'a> = dyn FnMut(Place) -> Done + 'a;
+pub type NotePlace<'a> = dyn FnMut(TextPosition) -> Done + 'a;
 
 /// Sends what a text holds, until it ends, a bad line ends it, or Ctrl-C comes. What was read by
 /// then is written in any case.
@@ -40,9 +40,9 @@ pub async fn run(
     course: Course<'_>,
     sending: Sending,
     mut interrupt: Interrupt,
-) -> Done<LineReport> {
-    let (began, report) = (Instant::now(), LineReport::default());
-    let (under_way, answered) = (VecDeque::new(), Place::default());
+) -> Done<TextReport> {
+    let (began, report) = (Instant::now(), TextReport::default());
+    let (under_way, answered) = (VecDeque::new(), TextPosition::default());
     let mut pump = Pump { course, began, noted: began, sending, under_way, answered, report };
     let mut batches = input.read();
     let pumped = pump.all(&mut batches, &mut interrupt).await;
@@ -62,16 +62,16 @@ struct Pump<'a> {
     sending: Sending,
     /// Batches of lines that the node hasn't answered for: how many samples were sent up to their end, and that
     /// end. No more than a writer holds samples.
-    under_way: VecDeque<(u64, Place)>,
+    under_way: VecDeque<(u64, TextPosition)>,
     /// All before it is answered for.
-    answered: Place,
-    report: LineReport,
+    answered: TextPosition,
+    report: TextReport,
 }
 
 impl Pump<'_> {
     async fn all(
         &mut self,
-        batches: &mut mpsc::Receiver<io::Result<Batch>>,
+        batches: &mut mpsc::Receiver<io::Result<LineBatch>>,
         interrupt: &mut Interrupt,
     ) -> Done {
         while self.report.end == End::Input {
@@ -88,11 +88,11 @@ impl Pump<'_> {
         Ok(())
     }
 
-    async fn take(&mut self, batch: Batch) -> Done {
+    async fn take(&mut self, batch: LineBatch) -> Done {
         let first_fault = batch.faults.first().map(|fault| fault.line);
         for (line, entry) in &batch.entries {
             let is_behind_end =
-                self.course.bad_lines == BadLines::End && first_fault.is_some_and(|end| end < *line);
+                self.course.bad_lines == OnLineError::End && first_fault.is_some_and(|end| end < *line);
             if !is_behind_end {
                 self.send(entry).await?;
             }
@@ -108,7 +108,7 @@ impl Pump<'_> {
         self.went_out(batch.end);
         if self.course.note.as_ref().is_some_and(|(interval, _)| self.noted.elapsed() >= *interval) {
             self.noted = Instant::now();
-            if self.answered != Place::default() {
+            if self.answered != TextPosition::default() {
                 self.course.note(self.answered)?;
             }
         }
@@ -116,7 +116,7 @@ impl Pump<'_> {
     }
 
     /// Notes that all before a place is sent, and how far the node has answered: nothing waits for that.
-    fn went_out(&mut self, end: Place) {
+    fn went_out(&mut self, end: TextPosition) {
         let samples = self.sending.samples();
         // Lines without samples are answered for with those before them.
         match self.under_way.back_mut() {
@@ -147,7 +147,7 @@ impl Pump<'_> {
         self.sending.progress().tell(&words);
     }
 
-    async fn send(&mut self, entry: &Entry) -> Done {
+    async fn send(&mut self, entry: &LineEntry) -> Done {
         if !self.course.filter.takes_series(|name| entry.labels.get(name)) {
             return Ok(());
         }
@@ -158,14 +158,14 @@ impl Pump<'_> {
         self.sending.send(&entry.labels, taken).await
     }
 
-    fn tell(&mut self, line: u64, fault: &LineFault) {
+    fn tell(&mut self, line: u64, fault: &LineError) {
         self.report.bad_lines += 1;
         if self.report.bad_lines <= TOLD_MAX {
             self.sending.progress().tell(&format!("line {}: {fault}", grouped(line)));
         } else if self.report.bad_lines == TOLD_MAX + 1 {
             self.sending.progress().tell("further bad lines are counted only");
         }
-        if self.course.bad_lines == BadLines::End || fault.ends_all() {
+        if self.course.bad_lines == OnLineError::End || fault.ends_all() {
             self.report.end = End::BadLine;
         }
     }
@@ -178,22 +178,22 @@ impl Pump<'_> {
             .show(bytes, format!("{} samples, {}/s", grouped(samples), grouped(rate as u64)));
     }
 
-    async fn finish(mut self) -> Done<LineReport> {
-        // Before it is closed, for a failure leaves nothing to ask.
+    async fn finish(mut self) -> Done<TextReport> {
+        // Before it is closed, because a failure leaves nothing to ask.
         if let Err(failure) = self.sending.flush().await {
             self.tell_answered();
             return Err(failure);
         }
         let sent = self.sending.close().await?;
-        if self.report.read != Place::default() {
+        if self.report.read != TextPosition::default() {
             self.course.note(self.report.read)?;
         }
-        Ok(LineReport { sent, ..self.report })
+        Ok(TextReport { sent, ..self.report })
     }
 }
 
 impl Course<'_> {
-    fn note(&mut self, place: Place) -> Done {
+    fn note(&mut self, place: TextPosition) -> Done {
         match &mut self.note {
             Some((_, note)) => note(place),
             None => Ok(()),
@@ -203,11 +203,11 @@ impl Course<'_> {
 
 /// What became of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LineReport {
+pub struct TextReport {
     sent: SendReport,
     samples_read: u64,
     bad_lines: u64,
-    read: Place,
+    read: TextPosition,
     end: End,
 }
 
@@ -223,7 +223,7 @@ enum End {
     Interrupt,
 }
 
-impl LineReport {
+impl TextReport {
     /// What became of the samples.
     pub const fn sent(&self) -> &SendReport {
         &self.sent
@@ -234,15 +234,15 @@ impl LineReport {
         self.end == End::Interrupt
     }
 
-    /// A failure unless all that stood there is written.
+    /// A failure unless all that was there is written.
     pub fn verdict(&self) -> Done {
         let is_whole = self.bad_lines == 0 && !self.sent.has_refusals() && self.end == End::Input;
-        if is_whole { Ok(()) } else { Err(Failure::Told) }
+        if is_whole { Ok(()) } else { Err(CommandError::Told) }
     }
 }
 
 /// Lines of words, for a person.
-impl fmt::Display for LineReport {
+impl fmt::Display for TextReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.sent)?;
         if self.bad_lines > 0 {
@@ -252,7 +252,7 @@ impl fmt::Display for LineReport {
         match self.end {
             End::Input => Ok(()),
             End::BadLine => f.write_str("\nended at the first bad line"),
-            End::Interrupt => write!(f, "\ninterrupted behind line {}", grouped(self.read.lines)),
+            End::Interrupt => write!(f, "\ninterrupted after line {}", grouped(self.read.lines)),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Reading a whole XOR chunk into columns, for who computes with its samples: a sample a turn, without a look at what is
-//! left of the bytes for each of its bits. Where anything is unusual the iterator reads on, and it alone finds errors.
-use super::{ChunkError, Window, XorIter, XorPiece};
+//! Reading a whole XOR chunk into columns, for code that computes with its samples: a sample a turn, without a look at
+//! what is left of the bytes for each of its bits. Where anything is unusual the iterator reads on, and it alone finds
+//! errors.
+use super::{BitWindow, ChunkError, XorIter, XorPiece};
 use crate::gorilla::bits::BitReader;
 
-/// The widest sample: a delta's 4 + 64 bits, a value's 2 + 11 + 64, and the 64 that are looked at behind it.
+/// The widest sample: a delta's 4 + 64 bits, a value's 2 + 11 + 64, and the 64 that are looked at after it.
 const SAMPLE_BYTES_MAX: usize = 28;
 /// Bits of the narrowest.
 const SAMPLE_BITS_MIN: usize = 2;
@@ -70,11 +71,11 @@ impl<'a> XorIter<'a> {
             turns.run(self, stream, 8 * last, columns);
         }
         if turns.goes_on && turns.at < end {
-            // What is left, with zeros behind it.
+            // What is left, with zeros after it.
             let base = turns.at / 8;
             let rest = &stream[base..];
             let mut padded = [0; 2 * SAMPLE_BYTES_MAX];
-            // It is more only before a window that is none, which is left to the iterator.
+            // It is more only before an invalid window, which is left to the iterator.
             if rest.len() <= SAMPLE_BYTES_MAX
                 && let Some(head) = padded.get_mut(..rest.len())
             {
@@ -100,7 +101,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// Reads the samples that begin up to `last`, behind which there are bytes for the widest of them.
+    /// Reads the samples that begin up to `last`, after which there are bytes for the widest of them.
     fn run(&mut self, samples: &mut XorIter<'_>, bytes: &[u8], last: usize, columns: &mut Columns<'_>) {
         let (before, room) = (columns.times.len(), self.samples_max(samples));
         columns.times.resize(before + room, 0);
@@ -151,7 +152,7 @@ fn peek(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(*head) << bit | (u64::from(*last) << bit) >> 8
 }
 
-/// A delta's change, what is behind it, and the bits from there on: 40 at the least.
+/// A delta's change, what is after it, and the bits from there on: 40 at least.
 #[inline(always)]
 fn delta_of_delta(bytes: &[u8], at: usize) -> (i64, usize, u64) {
     let word = peek(bytes, at);
@@ -173,18 +174,18 @@ fn delta_of_delta(bytes: &[u8], at: usize) -> (i64, usize, u64) {
     (change, at + prefix + width, word << (prefix + width))
 }
 
-/// What changed of a value, what is behind it, and the window that it was in. `word`: the bits from there on. `None`: a
-/// window that is none.
+/// What changed of a value, what is after it, and the window that it was in. `word`: the bits from there on. `None`: a
+/// window that isn't valid.
 #[inline(always)]
-fn changed(bytes: &[u8], at: usize, word: u64, window: Window) -> Option<(u64, usize, Window)> {
+fn changed(bytes: &[u8], at: usize, word: u64, window: BitWindow) -> Option<(u64, usize, BitWindow)> {
     if word >> 63 == 0 {
         return Some((0, at + 1, window));
     }
     let (window, at) = match word >> 62 {
         0b10 => (window, at + 2),
         _new => {
-            let told = (word << 2 >> (64 - Window::WIDTH)) as u32;
-            (Window::of_told(told)?, at + 2 + Window::WIDTH as usize)
+            let told = (word << 2 >> (64 - BitWindow::WIDTH)) as u32;
+            (BitWindow::of_told(told)?, at + 2 + BitWindow::WIDTH as usize)
         }
     };
     let significant = window.significant();

@@ -65,7 +65,7 @@ fn a_chunk_worked_by_hand_has_the_same_bits() {
         "00000000 00111111 11110000 00000000 00000000 00000000 00000000 00000000 00000000",
         // 15000 = 0b1110101_0011000: the low seven bits first, with the mark that more follow; same value.
         "1 0011000 0 1110101 0",
-        // As long after the second; 0x3ff0 ^ 0x4000 = 0x7ff0: 1 zero before, 11 bits, 52 zeros behind.
+        // As long after the second; 0x3ff0 ^ 0x4000 = 0x7ff0: 1 zero before, 11 bits, 52 zeros after.
         "0 11 00001 001011 11111111111",
         // 1 ms later than that; 0x4000 ^ 0x4008 = 0x0008: 12 zeros, 1 bit, 51 zeros: left of no window.
         "10 00000000000001 11 01100 000001 1",
@@ -80,7 +80,7 @@ fn a_chunk_worked_by_hand_has_the_same_bits() {
 #[test]
 fn chunks_as_promtool_wrote_them_are_written_again() {
     // One sample 5 at 1700000000 s; then the same and another 15 s later. Prometheus before 3.0
-    // put a zero byte behind the first, which is left out here.
+    // put a zero byte after the first, which is left out here.
     let one = [0x00, 0x01, 0x80, 0xa0, 0xab, 0xfe, 0xf9, 0x62, 0x40, 0x14, 0, 0, 0, 0, 0, 0];
     let two = [&[0x00, 0x02], &one[2..], &[0x98, 0x75, 0x00]].concat();
     let samples = [at(1_700_000_000_000, 5.0), at(1_700_000_015_000, 5.0)];

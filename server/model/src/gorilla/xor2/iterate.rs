@@ -3,7 +3,7 @@ use super::{FIRST_HAS_START, STARTS_FROM};
 use crate::gorilla::bits::BitReader;
 use crate::gorilla::iterate::{ChunkError, counted_samples};
 use crate::gorilla::varbit;
-use crate::gorilla::window::Window;
+use crate::gorilla::window::BitWindow;
 use crate::{STALE_NAN_BITS, Sample};
 
 /// The samples of an XOR2 chunk's bytes, in the order written. Ends after the first error.
@@ -17,7 +17,7 @@ pub struct Xor2Iter<'a> {
     delta_ms: u64,
     /// Of the last value that was no staleness marker.
     value_bits: u64,
-    window: Window,
+    window: BitWindow,
     start_timestamp_ms: i64,
     /// From the start timestamp to the time of the sample before.
     start_distance_ms: i64,
@@ -28,7 +28,7 @@ impl<'a> Xor2Iter<'a> {
     pub const fn new(chunk: &'a [u8]) -> Self {
         let (samples_left, start_byte, stream) = match chunk {
             [high, low, start_byte, stream @ ..] => (u16::from_be_bytes([*high, *low]), *start_byte, stream),
-            // One sample that isn't there: the first `next` tells of the truncation.
+            // One sample that isn't there: the first `next` reports the truncation.
             [] | [_] | [_, _] => (1, 0, [].as_slice()),
         };
         Self {
@@ -39,7 +39,7 @@ impl<'a> Xor2Iter<'a> {
             timestamp_ms: 0,
             delta_ms: 0,
             value_bits: 0,
-            window: Window::ALL,
+            window: BitWindow::ALL,
             start_timestamp_ms: 0,
             start_distance_ms: 0,
         }
@@ -117,7 +117,7 @@ impl<'a> Xor2Iter<'a> {
 
     #[inline]
     fn read_in_new_window(&mut self) -> Result<u64, ChunkError> {
-        self.window = Window::read(&mut self.reader)?;
+        self.window = BitWindow::read(&mut self.reader)?;
         self.read_in_window()
     }
 

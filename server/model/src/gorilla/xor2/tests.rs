@@ -61,7 +61,7 @@ fn a_chunk_worked_by_hand_has_the_same_bits_and_is_read_again() {
         "01100100 111",
         // As long after it, and the last value before it.
         "0",
-        // 0x3ff0 ^ 0x4000 = 0x7ff0: 1 zero before, 11 bits, 52 zeros behind.
+        // 0x3ff0 ^ 0x4000 = 0x7ff0: 1 zero before, 11 bits, 52 zeros after.
         "10 1 00001 001011 11111111111",
         // As long after it a staleness marker.
         "11111",

@@ -3,8 +3,8 @@
 //! A chunk of counters holds no reset: no count is less than the one before it, and no bucket in use disappears.
 //! One of gauges holds any counts. Neither changes its schema, threshold or bounds.
 use super::ResetHeader;
-use super::layout::Layout;
-use super::state::State;
+use super::layout::ChunkLayout;
+use super::state::HistogramState;
 use super::track::Track;
 use crate::histogram::spans::{bucket_count, counts, spans_of, union};
 use crate::histogram::value::{Buckets, Histogram, HistogramKind, ResetHint, Span};
@@ -33,7 +33,12 @@ struct Missing {
 }
 
 /// Judges a histogram, of the chunk's kind.
-pub(super) fn fit(header: ResetHeader, layout: &Layout, state: &State, histogram: &Histogram) -> Fit {
+pub(super) fn fit(
+    header: ResetHeader,
+    layout: &ChunkLayout,
+    state: &HistogramState,
+    histogram: &Histogram,
+) -> Fit {
     if histogram.hint == ResetHint::Gauge {
         return fit_gauge(header, layout, state, histogram);
     }
@@ -62,7 +67,12 @@ pub(super) fn fit(header: ResetHeader, layout: &Layout, state: &State, histogram
     }
 }
 
-fn fit_gauge(header: ResetHeader, layout: &Layout, state: &State, histogram: &Histogram) -> Fit {
+fn fit_gauge(
+    header: ResetHeader,
+    layout: &ChunkLayout,
+    state: &HistogramState,
+    histogram: &Histogram,
+) -> Fit {
     if header != ResetHeader::Gauge {
         return Fit::Another(ResetHeader::Gauge);
     }
@@ -76,17 +86,21 @@ fn fit_gauge(header: ResetHeader, layout: &Layout, state: &State, histogram: &Hi
         missing_of_gauge(&layout.positive, &histogram.positive.spans),
         missing_of_gauge(&layout.negative, &histogram.negative.spans),
     ];
-    // Where the histogram lacks a bucket on one side, Prometheus writes the spans of both anew.
+    // Where the histogram lacks a bucket on one side, Prometheus writes the spans of both again.
     let in_histogram = sides.iter().any(|side| side.in_histogram);
     widened(layout, histogram, sides.map(|side| Missing { in_histogram, ..side }), ResetHeader::Gauge)
 }
 
-fn has_schema_of(layout: &Layout, histogram: &Histogram) -> bool {
+fn has_schema_of(layout: &ChunkLayout, histogram: &Histogram) -> bool {
     histogram.schema == layout.schema && histogram.zero_threshold == layout.zero_threshold
 }
 
 /// What both sides lack. `None` is a counter reset.
-fn missing_of_counters(layout: &Layout, state: &State, histogram: &Histogram) -> Option<[Missing; 2]> {
+fn missing_of_counters(
+    layout: &ChunkLayout,
+    state: &HistogramState,
+    histogram: &Histogram,
+) -> Option<[Missing; 2]> {
     let is_reset = layout.bounds != histogram.bounds
         || is_less(layout.kind, histogram.zero_count, state.zero_count.last);
     if is_reset {
@@ -162,7 +176,12 @@ fn missing_of_gauge(chunk: &[Span], histogram: &[Span]) -> Missing {
     Missing { in_chunk: all > bucket_count(chunk), in_histogram: all > bucket_count(histogram) }
 }
 
-fn widened(layout: &Layout, histogram: &Histogram, missing: [Missing; 2], otherwise: ResetHeader) -> Fit {
+fn widened(
+    layout: &ChunkLayout,
+    histogram: &Histogram,
+    missing: [Missing; 2],
+    otherwise: ResetHeader,
+) -> Fit {
     let [positive, negative] = missing;
     if !positive.in_chunk && !negative.in_chunk {
         let is_fewer = positive.in_histogram || negative.in_histogram;

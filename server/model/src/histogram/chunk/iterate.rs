@@ -1,9 +1,9 @@
 //! Reading a chunk of histograms, whoever wrote it. Trusts no byte, never panics, and takes no more memory than a
 //! histogram may.
 use super::error::HistogramChunkError;
-use super::layout::Layout;
+use super::layout::ChunkLayout;
 use super::open::put_histogram;
-use super::state::State;
+use super::state::HistogramState;
 use super::{HEADER_BYTES, ResetHeader};
 use crate::gorilla::ChunkError;
 use crate::gorilla::bits::BitReader;
@@ -17,7 +17,7 @@ pub struct HistogramIter<'a> {
     reader: BitReader<'a>,
     samples_left: u16,
     /// What was read last.
-    read: Option<(Layout, State)>,
+    read: Option<(ChunkLayout, HistogramState)>,
     is_first: bool,
 }
 
@@ -26,7 +26,7 @@ impl<'a> HistogramIter<'a> {
     pub const fn new(kind: HistogramKind, chunk: &'a [u8]) -> Self {
         let (samples_left, flags, stream) = match chunk {
             [high, low, flags, stream @ ..] => (u16::from_be_bytes([*high, *low]), *flags, stream),
-            // One histogram that isn't there: reading tells of the truncation.
+            // One histogram that isn't there: reading reports the truncation.
             [] | [_] | [_, _] => (1, 0, [].as_slice()),
         };
         const { assert!(HEADER_BYTES == 3) };
@@ -39,7 +39,7 @@ impl<'a> HistogramIter<'a> {
         self.samples_left as usize
     }
 
-    /// Reads the next histogram into `out`, and tells its timestamp. After an error, and after the last, there is
+    /// Reads the next histogram into `out`, and returns its timestamp. After an error, and after the last, there is
     /// none: [`Self::samples_left`] is 0.
     pub fn next_into(&mut self, out: &mut Histogram) -> Result<i64, HistogramChunkError> {
         let timestamp_ms = self.skip_one()?;
@@ -53,7 +53,7 @@ impl<'a> HistogramIter<'a> {
         Ok(timestamp_ms)
     }
 
-    /// Reads the next histogram, and tells its timestamp alone.
+    /// Reads the next histogram, and returns its timestamp alone.
     pub fn skip_one(&mut self) -> Result<i64, HistogramChunkError> {
         let Some(left) = self.samples_left.checked_sub(1) else { return Err(ChunkError::Empty.into()) };
         self.samples_left = left;
@@ -70,15 +70,17 @@ impl<'a> HistogramIter<'a> {
             state.read_next(self.kind, &mut self.reader)?;
             return Ok(state.timestamp_ms());
         }
-        let layout = Layout::read(self.kind, &mut self.reader)?;
-        let state = State::read_first(&layout, &mut self.reader)?;
+        let layout = ChunkLayout::read(self.kind, &mut self.reader)?;
+        let state = HistogramState::read_first(&layout, &mut self.reader)?;
         let timestamp_ms = state.timestamp_ms();
         self.read = Some((layout, state));
         Ok(timestamp_ms)
     }
 
     /// What is known once all is read, and the bits that are left of the stream.
-    pub(super) fn into_parts(self) -> Result<(ResetHeader, Layout, State, usize), HistogramChunkError> {
+    pub(super) fn into_parts(
+        self,
+    ) -> Result<(ResetHeader, ChunkLayout, HistogramState, usize), HistogramChunkError> {
         let (layout, state) = self.read.ok_or(ChunkError::Empty)?;
         Ok((self.header, layout, state, self.reader.bits_left()))
     }

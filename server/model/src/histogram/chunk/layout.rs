@@ -22,7 +22,7 @@ const BOUND_THOUSANDTHS_MAX: f64 = 33_554_430.0;
 
 /// A chunk's schema, threshold, buckets and bounds.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct ChunkLayout {
     pub(super) kind: HistogramKind,
     pub(super) schema: i32,
     pub(super) zero_threshold: f64,
@@ -31,7 +31,7 @@ pub(super) struct Layout {
     pub(super) bounds: Vec<f64>,
 }
 
-impl Layout {
+impl ChunkLayout {
     pub(super) fn of(histogram: &Histogram) -> Self {
         Self {
             kind: histogram.kind,
@@ -94,7 +94,7 @@ fn put_threshold(out: &mut BitWriter, threshold: f64) {
     }
 }
 
-/// Of a power of two that is no subnormal number, which power.
+/// Of a power of two that isn't a subnormal number, which power.
 const fn exponent_of(value: f64) -> Option<i32> {
     /// The bits of the fraction, which is 1 in a power of two, that being left out.
     const FRACTION_BITS: u32 = 52;
@@ -102,7 +102,7 @@ const fn exponent_of(value: f64) -> Option<i32> {
 
     let bits = value.to_bits();
     let biased = (bits >> FRACTION_BITS) as i32;
-    // With the sign 2,048 is added: a negative number is none of these.
+    // With the sign 2,048 is added: a negative number isn't one of these.
     let is_power = bits & ((1 << FRACTION_BITS) - 1) == 0 && 0 < biased && biased < 2047;
     if is_power { Some(biased - BIAS) } else { None }
 }
@@ -211,7 +211,7 @@ mod tests {
             write(out);
             out.bits(0, 64);
         });
-        let read = Layout::read(HistogramKind::Integer, &mut BitReader::new(&bytes));
+        let read = ChunkLayout::read(HistogramKind::Integer, &mut BitReader::new(&bytes));
         assert_eq!(read, Err(expect));
     }
 

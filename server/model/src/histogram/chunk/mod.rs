@@ -7,7 +7,7 @@
 //! later samples: differences of differences, or XOR with the word before
 //! ```
 //!
-//! All histograms of a chunk have its layout. One that has more buckets widens it, which writes the whole chunk anew;
+//! All histograms of a chunk have its layout. One that has more buckets widens it, which writes the whole chunk again;
 //! one that can't belong to it begins another chunk. Knows neither series nor files.
 mod cut;
 mod error;
@@ -78,7 +78,7 @@ impl ResetHeader {
         }
     }
 
-    /// What the n-th histogram of such a chunk says. Of the first nothing is told: what was before it may be gone.
+    /// What the n-th histogram of such a chunk says. Of the first nothing is known: what was before it may be gone.
     const fn hint(self, is_first: bool) -> ResetHint {
         match (self, is_first) {
             (Self::Gauge, _) => ResetHint::Gauge,

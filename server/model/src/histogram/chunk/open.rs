@@ -3,9 +3,9 @@ use super::cut::{EndPlan, Fill};
 use super::error::HistogramChunkError;
 use super::fit::{Fit, fit};
 use super::iterate::HistogramIter;
-use super::layout::Layout;
+use super::layout::ChunkLayout;
 use super::sealed::SealedHistogram;
-use super::state::{State, Words};
+use super::state::{HistogramState, Words};
 use super::{HEADER_BYTES, ResetHeader};
 use crate::gorilla::bit_writer::BitWriter;
 use crate::gorilla::prefetch;
@@ -17,8 +17,8 @@ use crate::histogram::value::{Histogram, HistogramKind, ResetHint, Span};
 pub struct OpenHistogram {
     header: ResetHeader,
     samples: u16,
-    layout: Layout,
-    state: State,
+    layout: ChunkLayout,
+    state: HistogramState,
     first_timestamp_ms: i64,
     plan: EndPlan,
     stream: BitWriter,
@@ -46,25 +46,32 @@ impl OpenHistogram {
                 timestamp_ms,
                 &empty,
                 Words::of(&empty),
-                Layout::of(&empty),
+                ChunkLayout::of(&empty),
                 header,
                 plan,
             );
         }
-        Self::with_layout(timestamp_ms, histogram, Words::of(histogram), Layout::of(histogram), header, plan)
+        Self::with_layout(
+            timestamp_ms,
+            histogram,
+            Words::of(histogram),
+            ChunkLayout::of(histogram),
+            header,
+            plan,
+        )
     }
 
     fn with_layout(
         timestamp_ms: i64,
         histogram: &Histogram,
         words: Words,
-        layout: Layout,
+        layout: ChunkLayout,
         header: ResetHeader,
         plan: EndPlan,
     ) -> Self {
         let mut stream = BitWriter::default();
         layout.put(&mut stream);
-        let state = State::put_first(timestamp_ms, histogram, words, &mut stream);
+        let state = HistogramState::put_first(timestamp_ms, histogram, words, &mut stream);
         Self { header, samples: 1, layout, state, first_timestamp_ms: timestamp_ms, plan, stream }
     }
 
@@ -82,7 +89,7 @@ impl OpenHistogram {
         Ok(Self { header, samples, layout, state, first_timestamp_ms, plan, stream })
     }
 
-    /// Brings the chunk towards the core: it lies in several lines.
+    /// Brings the chunk towards the core: it is in several lines.
     pub fn prefetch(&self) {
         prefetch(&self.layout);
         prefetch(&self.state);
@@ -201,7 +208,7 @@ impl OpenHistogram {
             Fit::Same | Fit::Fewer | Fit::More(_) => ResetHeader::NotReset,
             Fit::Another(known) => known,
         };
-        // Of float histograms Prometheus tells only whether it saw a reset.
+        // Of float histograms Prometheus says only whether it saw a reset.
         match (self.layout.kind, known) {
             (HistogramKind::Float, ResetHeader::Unknown) => ResetHeader::NotReset,
             (_, known) => known,
@@ -243,12 +250,12 @@ impl OpenHistogram {
         self.put(timestamp_ms, histogram, Words { positive: &positive, negative: &negative });
     }
 
-    /// Writes the chunk anew with more buckets.
+    /// Writes the chunk again with more buckets.
     fn widen(&mut self, positive: Vec<Span>, negative: Vec<Span>) {
         let bytes = self.to_bytes();
         let mut iter = HistogramIter::new(self.kind(), &bytes);
         let mut histogram = Histogram::default();
-        let layout = Layout { positive, negative, ..self.layout.clone() };
+        let layout = ChunkLayout { positive, negative, ..self.layout.clone() };
         let mut first = Some(layout);
         while iter.samples_left() > 0 {
             let timestamp_ms = iter.next_into(&mut histogram).expect("a chunk of ours is whole");
@@ -259,7 +266,7 @@ impl OpenHistogram {
         }
     }
 
-    fn begun_anew(&self, timestamp_ms: i64, histogram: &Histogram, layout: Layout) -> Self {
+    fn begun_anew(&self, timestamp_ms: i64, histogram: &Histogram, layout: ChunkLayout) -> Self {
         let Histogram { kind, positive, negative, .. } = histogram;
         let positive = spread(*kind, &positive.spans, &positive.words, &layout.positive);
         let negative = spread(*kind, &negative.spans, &negative.words, &layout.negative);
@@ -269,7 +276,12 @@ impl OpenHistogram {
 }
 
 /// Writes what a state says as a histogram.
-pub(super) fn put_histogram(layout: &Layout, state: &State, hint: ResetHint, out: &mut Histogram) {
+pub(super) fn put_histogram(
+    layout: &ChunkLayout,
+    state: &HistogramState,
+    hint: ResetHint,
+    out: &mut Histogram,
+) {
     out.clear();
     (out.kind, out.sum_bits) = (layout.kind, state.sum_bits());
     if state.is_stale() {

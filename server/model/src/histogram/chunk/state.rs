@@ -1,6 +1,6 @@
-//! The last histogram of a chunk, as what the next is written against: the same for who writes and for who reads.
+//! The last histogram of a chunk, as what the next is written against: the same for writers and for readers.
 use super::error::HistogramChunkError;
-use super::layout::Layout;
+use super::layout::ChunkLayout;
 use super::track::Track;
 use crate::STALE_NAN_BITS;
 use crate::gorilla::bit_writer::{BitSink, BitWriter};
@@ -10,7 +10,7 @@ use crate::histogram::spans::bucket_count;
 use crate::histogram::value::{Histogram, HistogramKind};
 
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct HistogramState {
     timestamp: Track,
     pub(super) count: Track,
     pub(super) zero_count: Track,
@@ -32,7 +32,7 @@ impl<'a> Words<'a> {
     }
 }
 
-impl State {
+impl HistogramState {
     pub(super) const fn timestamp_ms(&self) -> i64 {
         self.timestamp.last as i64
     }
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// Writes a chunk's first histogram, behind its layout. A staleness marker has to be emptied before.
+    /// Writes a chunk's first histogram, after its layout. A staleness marker has to be emptied before.
     pub(super) fn put_first(
         timestamp_ms: i64,
         histogram: &Histogram,
@@ -130,7 +130,10 @@ impl State {
     }
 
     /// Reads a chunk's first histogram.
-    pub(super) fn read_first(layout: &Layout, reader: &mut BitReader) -> Result<Self, HistogramChunkError> {
+    pub(super) fn read_first(
+        layout: &ChunkLayout,
+        reader: &mut BitReader,
+    ) -> Result<Self, HistogramChunkError> {
         let kind = layout.kind;
         Ok(Self {
             timestamp: Track::integer(varbit::read_int(reader)? as u64),

@@ -66,7 +66,7 @@ fn check(histograms: &[Histogram], expect: &[(usize, ResetHeader)]) {
             chunks.iter().map(|chunk| (chunk.count(), ResetHeader::of_byte(chunk.bytes()[2]))).collect();
         let mut expect = expect.to_vec();
         if histograms[0].kind == HistogramKind::Float {
-            // Prometheus tells only resets and gauges of float ones.
+            // Prometheus reports only resets and gauges of float ones.
             expect
                 .iter_mut()
                 .filter(|(_, known)| *known == ResetHeader::NotReset)

@@ -3,7 +3,7 @@ use crate::gorilla::ChunkError;
 use crate::gorilla::bit_writer::BitSink;
 use crate::gorilla::bits::BitReader;
 use crate::gorilla::varbit;
-use crate::gorilla::window::Window;
+use crate::gorilla::window::BitWindow;
 
 /// More leading zeros than this aren't counted: the format has five bits for them.
 const LEADING_MAX: u32 = 31;
@@ -35,7 +35,7 @@ impl Track {
         varbit::put_int(out, self.step_to(value));
     }
 
-    /// Takes an integer as the next without writing it; tells the difference of differences.
+    /// Takes an integer as the next without writing it; returns the difference of differences.
     #[inline(always)]
     pub(super) fn step_to(&mut self, value: u64) -> i64 {
         let step = value.wrapping_sub(self.last);
@@ -90,6 +90,6 @@ impl Track {
 }
 
 fn read_window(reader: &mut BitReader) -> Result<u64, ChunkError> {
-    let Window { leading, trailing } = Window::read(reader)?;
+    let BitWindow { leading, trailing } = BitWindow::read(reader)?;
     Ok(u64::from(leading) | u64::from(trailing) << 8)
 }

@@ -38,7 +38,7 @@ fn message(histogram: &Histogram) -> Vec<u8> {
     out
 }
 
-fn read(message: &[u8]) -> Result<Histogram, WireFault> {
+fn read(message: &[u8]) -> Result<Histogram, HistogramWireError> {
     let mut histogram = Histogram::stale(HistogramKind::Float);
     histogram.read_message(message).map(|_| histogram)
 }
@@ -102,7 +102,7 @@ fn unknown_fields_are_skipped_and_known_ones_have_their_type() {
     assert_eq!(read(&later), Ok(Histogram::default()));
     for tag in [0x0a, 0x1a, 0x19 - 1, 0x25, 0x40, 0x5d, 0x78 + 1] {
         let bytes = [&[tag][..], &[1; 9]].concat();
-        assert_eq!(read(&bytes), Err(WireFault::Malformed), "{tag:#x}");
+        assert_eq!(read(&bytes), Err(HistogramWireError::Malformed), "{tag:#x}");
     }
 }
 
@@ -111,19 +111,23 @@ fn a_message_that_ends_anywhere_but_between_fields_is_malformed() {
     let whole = message(&integer());
     let mut malformed = 0;
     for end in 0..whole.len() {
-        malformed += usize::from(read(&whole[..end]) == Err(WireFault::Malformed));
+        malformed += usize::from(read(&whole[..end]) == Err(HistogramWireError::Malformed));
     }
     assert!(malformed > whole.len() / 2, "{malformed} of {}", whole.len());
-    assert_eq!(read(&[0x60]), Err(WireFault::Malformed));
-    assert_eq!(read(&[0xff; 20]), Err(WireFault::Malformed));
-    assert_eq!(read(&[0x00, 0x00]), Err(WireFault::Malformed), "field 0");
-    assert_eq!(read(&[0x62, 0xff, 0xff, 0xff, 0xff, 0x0f]), Err(WireFault::Malformed));
-    assert_eq!(read(&[0x82, 0x01, 7, 0, 0, 0, 0, 0, 0, 0]), Err(WireFault::Malformed), "no whole double");
+    assert_eq!(read(&[0x60]), Err(HistogramWireError::Malformed));
+    assert_eq!(read(&[0xff; 20]), Err(HistogramWireError::Malformed));
+    assert_eq!(read(&[0x00, 0x00]), Err(HistogramWireError::Malformed), "field 0");
+    assert_eq!(read(&[0x62, 0xff, 0xff, 0xff, 0xff, 0x0f]), Err(HistogramWireError::Malformed));
+    assert_eq!(
+        read(&[0x82, 0x01, 7, 0, 0, 0, 0, 0, 0, 0]),
+        Err(HistogramWireError::Malformed),
+        "no whole double"
+    );
 }
 
 #[test]
 fn more_than_a_histogram_may_have_is_refused_before_it_takes_memory() {
-    let too_large = Err(WireFault::Histogram(HistogramFault::TooLarge));
+    let too_large = Err(HistogramWireError::Histogram(HistogramError::TooLarge));
     let packed = |tag: &[u8], len: usize| {
         let mut out = tag.to_vec();
         put_varint(&mut out, len as u64);
@@ -187,7 +191,7 @@ fn what_stands_around_a_timestamp_is_told_where_all_of_a_message_was_read() {
             assert!(around(&read).is_none(), "{odd:?}");
         }
     }
-    // The kind is told last.
+    // The kind comes last.
     let late = [&[0x70, 2][..], &timed(&float(), 7)].concat();
     assert_eq!(around(&late), Some([&[0x70, 2][..], &timed(&float(), 0)].concat()));
 }

@@ -5,9 +5,9 @@ use silverback_proto::v1::{
 };
 use tonic::Status;
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::grpc::status;
-use crate::api::query::read_fault::{ReadFault, check_replayed};
+use crate::api::query::read_rejected::{ReadRejected, check_replayed};
 use crate::api::status::cells_status::RebalanceStatus;
 use crate::rebalance::{DrainState, Movable};
 use crate::routing::RoutingTable;
@@ -18,7 +18,7 @@ use silverback_runtime::timeout;
 use silverback_storage::message::{CellStats, CoreStats};
 
 /// Every shard.
-pub(crate) async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
+pub(crate) async fn shards(core: &CoreContext) -> Result<ShardsResponse, Status> {
     let stats = asked(core, fanout::stats(&core.router)).await?;
     Ok(ShardsResponse {
         shards: stats.iter().map(|of_core| shard(core, of_core)).collect(),
@@ -28,7 +28,7 @@ pub(crate) async fn shards(core: &Core) -> Result<ShardsResponse, Status> {
 }
 
 /// Every cell that holds a series or is pinned, or only those of one shard.
-pub(crate) async fn cells(core: &Core, wanted: Option<ShardId>) -> Result<CellsResponse, Status> {
+pub(crate) async fn cells(core: &CoreContext, wanted: Option<ShardId>) -> Result<CellsResponse, Status> {
     let held = asked(core, fanout::cells(&core.router)).await?;
     let mut cells: Vec<Cell> = held.iter().map(|(shard, stats)| cell(core, *shard, stats)).collect();
     let table = core.router.table();
@@ -45,14 +45,14 @@ pub(crate) async fn cells(core: &Core, wanted: Option<ShardId>) -> Result<CellsR
 }
 
 /// How cells move.
-pub(crate) fn rebalance(core: &Core) -> GetRebalanceResponse {
+pub(crate) fn rebalance(core: &CoreContext) -> GetRebalanceResponse {
     let steering = &core.node.steering;
     let state = match RebalanceStatus::new(core.config.rebalance, steering) {
         RebalanceStatus::Running => RebalanceState::Running,
         RebalanceStatus::Paused => RebalanceState::Paused,
         RebalanceStatus::Off => RebalanceState::Off,
     };
-    let drained = core.router.shards().filter(|shard| steering.intake(*shard) == DrainState::Drained);
+    let drained = core.router.shards().filter(|shard| steering.drain_state(*shard) == DrainState::Drained);
     let counts = steering.migrations.counts();
     GetRebalanceResponse {
         state: state.into(),
@@ -66,10 +66,10 @@ pub(crate) fn rebalance(core: &Core) -> GetRebalanceResponse {
     }
 }
 
-/// An answer of the shards. Refused until all data is back: what is told of a half-filled shard would be
+/// An answer of the shards. Refused until all data is back: what a half-filled shard says would be
 /// wrong.
 pub(crate) async fn asked<T>(
-    core: &Core,
+    core: &CoreContext,
     asking: impl Future<Output = Result<T, FanoutError>>,
 ) -> Result<T, Status> {
     let limit = core.config.request_timeout;
@@ -77,11 +77,11 @@ pub(crate) async fn asked<T>(
         check_replayed(core)?;
         Ok(asking.await?)
     };
-    let answer = timeout(limit, answer).await.unwrap_or(Err(ReadFault::TimedOut(limit)));
-    answer.map_err(|fault| status::of_read_fault(&fault))
+    let answer = timeout(limit, answer).await.unwrap_or(Err(ReadRejected::TimedOut(limit)));
+    answer.map_err(|fault| status::of_read_rejected(&fault))
 }
 
-fn shard(core: &Core, stats: &CoreStats) -> Shard {
+fn shard(core: &CoreContext, stats: &CoreStats) -> Shard {
     let shard = &stats.shard;
     Shard {
         number: shard.shard.0.into(),
@@ -98,7 +98,7 @@ fn shard(core: &Core, stats: &CoreStats) -> Shard {
         memory_bytes_max: shard.memory_budget_bytes as u64,
         wal_bytes: shard.log.counts.segment_bytes + shard.log.counts.checkpoint_bytes,
         core_busy_us_per_s: shard.core_busy_us_per_s,
-        drained: core.node.steering.intake(shard.shard) == DrainState::Drained,
+        drained: core.node.steering.drain_state(shard.shard) == DrainState::Drained,
         checkpoints: shard.log.counts.checkpoints,
         checkpoints_failed: shard.log.counts.checkpoints_failed,
         wal_since_checkpoint_bytes: shard.log.counts.since_checkpoint_bytes,
@@ -110,7 +110,7 @@ pub(crate) fn owned_cells(table: &RoutingTable, shard: ShardId) -> impl Iterator
     (0..CELL_COUNT as u16).map(CellId).filter(move |cell| table.owner(*cell) == shard)
 }
 
-fn cell(core: &Core, shard: ShardId, stats: &CellStats) -> Cell {
+fn cell(core: &CoreContext, shard: ShardId, stats: &CellStats) -> Cell {
     Cell {
         number: stats.cell.0.into(),
         shard: shard.0.into(),

@@ -7,7 +7,7 @@ use tonic::Status;
 use super::look::{asked, owned_cells};
 use crate::api::cell_mover::CellMover;
 use crate::api::grpc::status;
-use crate::api::query::read_fault::check_replayed;
+use crate::api::query::read_rejected::check_replayed;
 use crate::api::response::cause::Cause;
 use crate::config::{AdminAccess, RebalanceMode};
 use crate::migration::Trigger;
@@ -18,7 +18,7 @@ use silverback_model::{CellId, ShardId};
 /// Whether the node takes changes at all.
 pub(crate) fn check_access(mover: &CellMover) -> Result<(), Status> {
     match mover.config.admin_api {
-        AdminAccess::Full => check_replayed(mover).map_err(|fault| status::of_read_fault(&fault)),
+        AdminAccess::Full => check_replayed(mover).map_err(|fault| status::of_read_rejected(&fault)),
         AdminAccess::ReadOnly => {
             Err(Cause::NotAllowed
                 .status("this node takes no changes: it was started without --admin-api=full"))
@@ -91,7 +91,7 @@ pub(crate) async fn move_cell(
     cell: CellId,
     to: ShardId,
 ) -> Result<MoveCellResponse, Status> {
-    if mover.node.steering.intake(to) == DrainState::Drained {
+    if mover.node.steering.drain_state(to) == DrainState::Drained {
         return Err(Cause::Precondition.status(format!("shard {} is drained: undrain it first", to.0)));
     }
     let from = mover.router.table().owner(cell);

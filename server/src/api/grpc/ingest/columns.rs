@@ -1,5 +1,5 @@
 //! `silverback.v1.Batch`, read in place: its columns side by side, sample by sample. It knows no
-//! series: only refs. Of native histograms it knows where they lie, and looks into none.
+//! series: only refs. Of native histograms it knows where they are, and looks into none.
 //!
 //! A batch in the usual form has each column in one packed field. Protocol buffers allow others; a
 //! batch in one of them is brought into the usual one first.
@@ -12,8 +12,8 @@ use prost::Message;
 use silverback_model::varint::{unzigzag, unzigzag_32};
 use silverback_proto::v1;
 
-use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
-use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
+use crate::api::ingest::remote_write::wire::{Tag, WireReader, WireType};
+use crate::api::ingest::remote_write::{MalformedError, MalformedErrorKind};
 use silverback_model::Sample;
 use silverback_model::limits::STREAM_BATCH_SAMPLES_MAX;
 use silverback_storage::message::{PartHistogram, PartSeries, RefUpdates};
@@ -47,24 +47,24 @@ pub struct Columns<'a> {
     histograms: HistogramFields<'a>,
 }
 
-/// Where a batch's native histograms lie.
+/// Where a batch's native histograms are.
 #[derive(Debug, Clone, Copy, Default)]
 struct HistogramFields<'a> {
-    /// From the first one's tag to the end of the last one; other fields may stand between them.
+    /// From the first one's tag to the end of the last one; other fields may be between them.
     bytes: &'a [u8],
     count: usize,
 }
 
 /// One of a batch's floats or native histograms, counted from 0 among those of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Row {
+pub enum BatchRow {
     /// A float.
     Sample(usize),
     /// A native histogram.
     Histogram(usize),
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for BatchRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sample(at) => write!(f, "sample {at}"),
@@ -73,12 +73,12 @@ impl fmt::Display for Row {
     }
 }
 
-/// What is wrong with a batch, so that nothing of it is taken in.
+/// What is wrong with a batch, so that nothing of it is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BatchFault {
+pub enum BatchError {
     /// Not a batch at all.
     #[error(transparent)]
-    Malformed(#[from] MalformedBody),
+    Malformed(#[from] MalformedError),
     /// Nothing in it.
     #[error("the batch has no samples")]
     Empty,
@@ -91,7 +91,7 @@ pub enum BatchFault {
         samples_max: usize,
     },
     /// Native histograms with much else between them, over which each look at them would go.
-    #[error("the batch's native histograms stand {gaps_bytes} bytes apart, and may stand {gaps_bytes_max}")]
+    #[error("the batch's native histograms are {gaps_bytes} bytes apart, and may be {gaps_bytes_max}")]
     Scattered {
         /// Bytes of other fields between them.
         gaps_bytes: usize,
@@ -128,7 +128,7 @@ pub enum BatchFault {
     #[error("{row} of the batch has a ref below 0 or beyond 32 bits")]
     RefOutOfRange {
         /// Which.
-        row: Row,
+        row: BatchRow,
     },
     /// A ref that stands for no series of this stream.
     #[error(
@@ -137,7 +137,7 @@ pub enum BatchFault {
     )]
     UndefinedRef {
         /// Which.
-        row: Row,
+        row: BatchRow,
         /// The ref.
         stream_ref: u32,
     },
@@ -145,7 +145,7 @@ pub enum BatchFault {
 
 impl<'a> Columns<'a> {
     /// Finds the columns of a batch; `reader` ends where the batch ends.
-    pub fn read(reader: Reader<'a>) -> Result<Self, BatchFault> {
+    pub fn read(reader: WireReader<'a>) -> Result<Self, BatchError> {
         match Self::read_usual(reader)? {
             Some(columns) => Ok(columns),
             None => Self::read_unusual(reader),
@@ -153,7 +153,7 @@ impl<'a> Columns<'a> {
     }
 
     /// `None`: it is not in the usual form.
-    fn read_usual(mut reader: Reader<'a>) -> Result<Option<Self>, BatchFault> {
+    fn read_usual(mut reader: WireReader<'a>) -> Result<Option<Self>, BatchError> {
         let mut columns = Self::default();
         let mut histograms = HistogramPlaces::default();
         while !reader.is_empty() {
@@ -194,8 +194,8 @@ impl<'a> Columns<'a> {
     }
 
     #[cold]
-    fn read_unusual(reader: Reader<'a>) -> Result<Self, BatchFault> {
-        let malformed = || MalformedBody { offset: reader.at(), cause: MalformedCause::WrongWireType };
+    fn read_unusual(reader: WireReader<'a>) -> Result<Self, BatchError> {
+        let malformed = || MalformedError { offset: reader.at(), cause: MalformedErrorKind::WrongWireType };
         // Histograms stay where they are: many small ones would take far more than their bytes.
         let (mut fields, mut others) = (reader, Vec::new());
         let mut histograms = HistogramPlaces::default();
@@ -212,7 +212,7 @@ impl<'a> Columns<'a> {
         }
         let batch = v1::Batch::decode(&others[..]).map_err(|_| malformed())?;
         let usual = batch.encode_to_vec();
-        let columns = Columns::read_usual(Reader::new(&usual, 0))?.ok_or_else(malformed)?;
+        let columns = Columns::read_usual(WireReader::new(&usual, 0))?.ok_or_else(malformed)?;
         Ok(Self {
             number: columns.number,
             ref_deltas: columns.ref_deltas.into_owned().into(),
@@ -229,9 +229,9 @@ impl<'a> Columns<'a> {
         self.values.len() / 8
     }
 
-    /// What floats and native histograms take in parts, at the most, in bytes.
+    /// What floats and native histograms take in parts, at most, in bytes.
     pub(crate) fn part_bytes(&self) -> usize {
-        // With where their series are, which their owner tells.
+        // With where their series are, which their owner says.
         let float_bytes = size_of::<PartSeries>() + size_of::<Sample>() + RefUpdates::BYTES_EACH;
         let floats_bytes = self.samples() * float_bytes;
         floats_bytes + self.histograms() * size_of::<PartHistogram>()
@@ -251,10 +251,10 @@ impl<'a> Columns<'a> {
     /// [`histogram_bytes`](Self::histogram_bytes), until `each` refuses one.
     pub fn for_each_histogram(
         &self,
-        mut each: impl FnMut(u32, Range<usize>) -> Result<(), BatchFault>,
-    ) -> Result<(), BatchFault> {
+        mut each: impl FnMut(u32, Range<usize>) -> Result<(), BatchError>,
+    ) -> Result<(), BatchError> {
         let mut refs = Varints(&self.histogram_ref_deltas);
-        let mut fields = Reader::new(self.histograms.bytes, 0);
+        let mut fields = WireReader::new(self.histograms.bytes, 0);
         let (mut stream_ref, mut histogram) = (0i64, 0);
         while !fields.is_empty() {
             let tag = fields.tag()?;
@@ -266,7 +266,7 @@ impl<'a> Columns<'a> {
             let Some(delta) = refs.next() else { return Err(self.unequal_histograms()) };
             stream_ref += i64::from(unzigzag_32(delta));
             let Ok(checked) = u32::try_from(stream_ref) else {
-                return Err(BatchFault::RefOutOfRange { row: Row::Histogram(histogram) });
+                return Err(BatchError::RefOutOfRange { row: BatchRow::Histogram(histogram) });
             };
             each(checked, place)?;
             histogram += 1;
@@ -279,8 +279,8 @@ impl<'a> Columns<'a> {
     pub fn for_each(
         &self,
         samples_max: usize,
-        mut each: impl FnMut(u32, Sample) -> Result<(), BatchFault>,
-    ) -> Result<(), BatchFault> {
+        mut each: impl FnMut(u32, Sample) -> Result<(), BatchError>,
+    ) -> Result<(), BatchError> {
         self.check(samples_max)?;
         let mut refs = Varints(&self.ref_deltas);
         let mut timestamps = Varints(&self.timestamp_deltas);
@@ -292,7 +292,7 @@ impl<'a> Columns<'a> {
             // Of 32 bits, these can't overflow 64.
             stream_ref += i64::from(unzigzag_32(delta));
             let Ok(checked) = u32::try_from(stream_ref) else {
-                return Err(BatchFault::RefOutOfRange { row: Row::Sample(sample) });
+                return Err(BatchError::RefOutOfRange { row: BatchRow::Sample(sample) });
             };
             if !at_once {
                 let Some(delta) = timestamps.next() else { return Err(self.unequal()) };
@@ -303,33 +303,36 @@ impl<'a> Columns<'a> {
         if refs.0.is_empty() && timestamps.0.is_empty() { Ok(()) } else { Err(self.unequal()) }
     }
 
-    fn check(&self, samples_max: usize) -> Result<(), BatchFault> {
+    fn check(&self, samples_max: usize) -> Result<(), BatchError> {
         let samples = self.samples();
         if !self.values.len().is_multiple_of(8) {
-            return Err(BatchFault::Malformed(MalformedBody { offset: 0, cause: MalformedCause::Truncated }));
+            return Err(BatchError::Malformed(MalformedError {
+                offset: 0,
+                cause: MalformedErrorKind::Truncated,
+            }));
         }
         let samples = samples + self.histograms.count;
         if samples > samples_max {
-            return Err(BatchFault::TooManySamples { samples, samples_max });
+            return Err(BatchError::TooManySamples { samples, samples_max });
         }
         if self.histograms.count == 0 && !self.histogram_ref_deltas.is_empty() {
             return Err(self.unequal_histograms());
         }
         if samples == 0 && self.ref_deltas.is_empty() {
-            return Err(BatchFault::Empty);
+            return Err(BatchError::Empty);
         }
         Ok(())
     }
 
     #[cold]
-    fn unequal_histograms(&self) -> BatchFault {
+    fn unequal_histograms(&self) -> BatchError {
         let refs = count(&self.histogram_ref_deltas);
-        BatchFault::UnequalHistograms { refs, histograms: self.histograms.count }
+        BatchError::UnequalHistograms { refs, histograms: self.histograms.count }
     }
 
     #[cold]
-    fn unequal(&self) -> BatchFault {
-        BatchFault::UnequalColumns {
+    fn unequal(&self) -> BatchError {
+        BatchError::UnequalColumns {
             refs: count(&self.ref_deltas),
             timestamps: count(&self.timestamp_deltas),
             values: self.samples(),
@@ -352,16 +355,16 @@ const GAPS_BYTES_MAX: usize = 64 << 10;
 
 impl HistogramPlaces {
     /// Notes a whole field. More than a batch may have are not looked for.
-    fn add(&mut self, field: Range<usize>) -> Result<(), BatchFault> {
+    fn add(&mut self, field: Range<usize>) -> Result<(), BatchError> {
         if self.count == STREAM_BATCH_SAMPLES_MAX {
-            return Err(BatchFault::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX });
+            return Err(BatchError::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX });
         }
         if self.count == 0 {
             (self.begin, self.end) = (field.start, field.start);
         }
         self.gaps_bytes += field.start - self.end;
         if self.gaps_bytes > GAPS_BYTES_MAX {
-            return Err(BatchFault::Scattered {
+            return Err(BatchError::Scattered {
                 gaps_bytes: self.gaps_bytes,
                 gaps_bytes_max: GAPS_BYTES_MAX,
             });
@@ -397,7 +400,7 @@ impl Varints<'_> {
     }
 
     fn long(&mut self) -> Option<u64> {
-        let mut reader = Reader::new(self.0, 0);
+        let mut reader = WireReader::new(self.0, 0);
         let value = reader.varint().ok()?;
         self.0 = &self.0[reader.at()..];
         Some(value)
@@ -424,8 +427,8 @@ mod tests {
     /// A ref, a time, a value's bits.
     type Bits = (u32, i64, u64);
 
-    fn read(bytes: &[u8]) -> Result<(u64, Vec<Bits>), BatchFault> {
-        let columns = Columns::read(Reader::new(bytes, 0))?;
+    fn read(bytes: &[u8]) -> Result<(u64, Vec<Bits>), BatchError> {
+        let columns = Columns::read(WireReader::new(bytes, 0))?;
         let mut samples = Vec::new();
         columns.for_each(100, |stream_ref, sample| {
             samples.push((stream_ref, sample.timestamp_ms, sample.value.to_bits()));
@@ -434,7 +437,7 @@ mod tests {
         Ok((columns.number, samples))
     }
 
-    fn check(batch: &v1::Batch, expect: Result<&[Bits], BatchFault>) {
+    fn check(batch: &v1::Batch, expect: Result<&[Bits], BatchError>) {
         let expect = expect.map(|samples| (7, samples.to_vec()));
         assert_eq!(read(&batch.encode_to_vec()), expect);
     }
@@ -471,23 +474,23 @@ mod tests {
     fn columns_of_unequal_length_are_told() {
         for (refs, timestamps, values) in [(1, 0, 2), (3, 0, 2), (2, 1, 2), (2, 3, 2), (2, 2, 0)] {
             let batch = batch(&vec![1; refs], &vec![1000; timestamps], &vec![0.5; values]);
-            check(&batch, Err(BatchFault::UnequalColumns { refs, timestamps, values }));
+            check(&batch, Err(BatchError::UnequalColumns { refs, timestamps, values }));
         }
     }
 
     #[test]
     fn what_is_no_batch_is_told() {
-        check(&batch(&[], &[], &[]), Err(BatchFault::Empty));
+        check(&batch(&[], &[], &[]), Err(BatchError::Empty));
         check(
             &batch(&[0], &[], &[0.5; 101]),
-            Err(BatchFault::TooManySamples { samples: 101, samples_max: 100 }),
+            Err(BatchError::TooManySamples { samples: 101, samples_max: 100 }),
         );
-        let below = BatchFault::RefOutOfRange { row: Row::Sample(1) };
+        let below = BatchError::RefOutOfRange { row: BatchRow::Sample(1) };
         check(&batch(&[1, -2], &[], &[0.5; 2]), Err(below));
         let half_a_value = [0x12, 1, 0, 0x2a, 3, 1, 2, 3];
-        assert!(matches!(read(&half_a_value), Err(BatchFault::Malformed(_))));
+        assert!(matches!(read(&half_a_value), Err(BatchError::Malformed(_))));
         for bytes in [&[0x12][..], &[0x12, 9, 1], &[0x10], &[0x0b], &[0x2a, 0xff, 0xff, 0xff, 0xff, 0xff]] {
-            assert!(matches!(read(bytes), Err(BatchFault::Malformed(_))), "{bytes:x?}");
+            assert!(matches!(read(bytes), Err(BatchError::Malformed(_))), "{bytes:x?}");
         }
     }
 
@@ -509,8 +512,8 @@ mod tests {
 
     type Histograms = Vec<(u32, Vec<u8>)>;
 
-    fn read_histograms(bytes: &[u8]) -> Result<Histograms, BatchFault> {
-        let columns = Columns::read(Reader::new(bytes, 0))?;
+    fn read_histograms(bytes: &[u8]) -> Result<Histograms, BatchError> {
+        let columns = Columns::read(WireReader::new(bytes, 0))?;
         columns.for_each(100, |_, _| Ok(()))?;
         let mut found = Vec::new();
         columns.for_each_histogram(|stream_ref, place| {
@@ -534,7 +537,7 @@ mod tests {
         check(&both, Ok(&[(5, 1000, 1f64.to_bits())]));
         let alone = v1::Batch { ref_deltas: vec![], values: vec![], ..both.clone() };
         assert_eq!(read_histograms(&alone.encode_to_vec()), Ok(expect.clone()));
-        // Floats behind the histograms, between them, and refs one by one.
+        // Floats after the histograms, between them, and refs one by one.
         let [floats, histograms] = [batch(&[5], &[], &[1.0]), alone].map(|batch| batch.encode_to_vec());
         assert_eq!(read_histograms(&[&histograms[..], &floats].concat()), Ok(expect));
         let field = |bytes: &[u8]| [&[0x3a, bytes.len() as u8], bytes].concat();
@@ -544,7 +547,7 @@ mod tests {
         assert_eq!(read(&scattered), Ok((7, vec![(5, 1000, 1f64.to_bits())])));
         let between = [0x78, 9].repeat(40_000);
         let far = [&[0x30, 14][..], &field(b"one"), &between, &[0x30, 5], &field(b"")].concat();
-        let told = BatchFault::Scattered { gaps_bytes: 80_002, gaps_bytes_max: GAPS_BYTES_MAX };
+        let told = BatchError::Scattered { gaps_bytes: 80_002, gaps_bytes_max: GAPS_BYTES_MAX };
         assert_eq!(read_histograms(&far), Err(told));
     }
 
@@ -555,20 +558,20 @@ mod tests {
         };
         for (refs, histograms) in [(0, 1), (2, 1), (1, 0), (1, 2)] {
             let batch = with_histograms(&vec![1; refs], &vec![&b"h"[..]; histograms]);
-            check(&batch, BatchFault::UnequalHistograms { refs, histograms });
+            check(&batch, BatchError::UnequalHistograms { refs, histograms });
         }
-        let below = BatchFault::RefOutOfRange { row: Row::Histogram(1) };
+        let below = BatchError::RefOutOfRange { row: BatchRow::Histogram(1) };
         check(&with_histograms(&[0, -1], &[&b"h"[..]; 2]), below);
         let many = with_histograms(&[0; 100], &[&b"h"[..]; 100]);
-        check(&many, BatchFault::TooManySamples { samples: 101, samples_max: 100 });
+        check(&many, BatchError::TooManySamples { samples: 101, samples_max: 100 });
         // In the usual form and in another they are counted no further than they may be.
         for before in [&[][..], &[0x10, 2]] {
             let huge = [before, &[0x3a, 0].repeat(STREAM_BATCH_SAMPLES_MAX + 1)].concat();
-            let fault = BatchFault::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX };
+            let fault = BatchError::TooManyHistograms { histograms_max: STREAM_BATCH_SAMPLES_MAX };
             assert_eq!(read_histograms(&huge), Err(fault));
         }
         for bytes in [&[0x3a][..], &[0x3a, 2, 1], &[0x38, 1], &[0x32, 9], &[0x10, 2, 0x3a, 2, 1]] {
-            assert!(matches!(read_histograms(bytes), Err(BatchFault::Malformed(_))), "{bytes:x?}");
+            assert!(matches!(read_histograms(bytes), Err(BatchError::Malformed(_))), "{bytes:x?}");
         }
     }
 }

@@ -14,15 +14,15 @@ use super::super::status::refusal;
 use super::routes::Routes;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::write::{acknowledged, follow_moved};
 use crate::routing::{ReplyFuture, SharedReservation, take_moved};
 use silverback_model::Epoch;
 use silverback_model::limits::{STREAM_BATCHES_MAX, STREAM_REFUSALS_MAX, STREAM_SAMPLES_MAX};
-use silverback_storage::message::{MovedSeries, RefusedRef, WritePart, WriteReply};
+use silverback_storage::message::{MovedSeries, RejectedRef, WritePart, WriteReply};
 
-/// The series of a batch that are sent on, for their cells have moved.
-type Following = Pin<Box<dyn Future<Output = Result<Vec<WriteReply>, Rejection>>>>;
+/// The series of a batch that are sent on, because their cells have moved.
+type Following = Pin<Box<dyn Future<Output = Result<Vec<WriteReply>, WriteRejected>>>>;
 
 /// What a message has in flight.
 pub struct Sent {
@@ -39,19 +39,19 @@ pub struct Sent {
     moved: Vec<MovedSeries>,
     following: Option<Following>,
     samples_written: u64,
-    refused_definitions: Vec<RefusedRef>,
-    refused: Vec<RefusedRef>,
+    refused_definitions: Vec<RejectedRef>,
+    refused: Vec<RejectedRef>,
     /// The stream's, which cache where its series are.
     routes: Option<Rc<RefCell<Routes>>>,
     /// A shard that did not take its part in.
-    failed: Option<Rejection>,
+    failed: Option<WriteRejected>,
     /// Given back once the batch is answered.
     room: SharedReservation,
 }
 
 impl Sent {
     /// Definitions alone, some of them refused.
-    pub(crate) fn definitions(refused_definitions: Vec<RefusedRef>) -> Self {
+    pub(crate) fn definitions(refused_definitions: Vec<RejectedRef>) -> Self {
         Self {
             number: 0,
             began: None,
@@ -74,8 +74,8 @@ impl Sent {
     pub(crate) fn batch(
         (number, began): (u64, Instant),
         samples: usize,
-        refused_definitions: Vec<RefusedRef>,
-        refused: Vec<RefusedRef>,
+        refused_definitions: Vec<RejectedRef>,
+        refused: Vec<RejectedRef>,
         (epoch, answers): (Epoch, Vec<ReplyFuture<WritePart>>),
         (routes, room): (Option<Rc<RefCell<Routes>>>, SharedReservation),
     ) -> Self {
@@ -83,7 +83,7 @@ impl Sent {
         Self { number, began: Some(began), samples, refused, epoch, answers, routes, room, ..definitions }
     }
 
-    /// Whether there is nothing to wait for and nothing to tell.
+    /// Whether there is nothing to wait for and nothing to report.
     pub(crate) fn is_nothing(&self) -> bool {
         self.number == 0 && self.answers.is_empty() && self.refused_definitions.is_empty()
     }
@@ -100,7 +100,7 @@ impl Sent {
         &mut self,
         caller: &Caller,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), Rejection>> {
+    ) -> Poll<Result<(), WriteRejected>> {
         while let Some(answer) = self.answers.last_mut() {
             let Poll::Ready(mut reply) = Pin::new(answer).poll(context) else { return Poll::Pending };
             self.answers.pop();
@@ -169,7 +169,7 @@ pub(crate) struct BatchesInFlight {
 }
 
 impl BatchesInFlight {
-    /// Whether another message may be taken in.
+    /// Whether another message may be accepted.
     pub(crate) fn has_room(&self) -> bool {
         self.sent.len() < STREAM_BATCHES_MAX && self.samples < STREAM_SAMPLES_MAX
     }
@@ -185,7 +185,7 @@ impl BatchesInFlight {
         self.sent.iter().all(|sent| sent.number == 0 || sent.epoch == epoch)
     }
 
-    /// Adds a message behind the others.
+    /// Adds a message after the others.
     pub(crate) fn push(&mut self, sent: Sent) {
         self.samples += sent.samples;
         self.sent.push_back(sent);
@@ -197,17 +197,17 @@ impl BatchesInFlight {
         &mut self,
         caller: &Caller,
         context: &mut Context<'_>,
-    ) -> Poll<Result<v1::StreamResponse, Rejection>> {
+    ) -> Poll<Result<v1::StreamResponse, WriteRejected>> {
         let number = self.acknowledged_number;
         let mut response = v1::StreamResponse { acknowledged_number: number, ..Default::default() };
-        let mut landed = 0;
+        let mut completed = 0;
         while response.refusals.len() < STREAM_REFUSALS_MAX
             && let Some(first) = self.sent.front_mut()
         {
             match first.poll_answered(caller, context) {
                 Poll::Ready(Ok(())) => {}
-                // What landed before it is told first; it is asked again then.
-                Poll::Ready(Err(_)) | Poll::Pending if landed > 0 => break,
+                // What completed before it is reported first; it is asked again then.
+                Poll::Ready(Err(_)) | Poll::Pending if completed > 0 => break,
                 Poll::Ready(Err(rejection)) => return Poll::Ready(Err(rejection)),
                 Poll::Pending => return Poll::Pending,
             }
@@ -215,10 +215,10 @@ impl BatchesInFlight {
                 self.samples -= sent.samples;
                 sent.count_time(caller);
                 sent.tell(&mut response);
-                landed += 1;
+                completed += 1;
             }
         }
         self.acknowledged_number = response.acknowledged_number;
-        if landed > 0 { Poll::Ready(Ok(response)) } else { Poll::Pending }
+        if completed > 0 { Poll::Ready(Ok(response)) } else { Poll::Pending }
     }
 }

@@ -16,8 +16,8 @@ use http_body_util::BodyExt;
 use snap::read::FrameDecoder;
 use tonic::Status;
 
-use crate::api::grpc::status::of_rejection;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::grpc::status::of_write_rejected;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::response::cause::Cause;
 use crate::routing::{ByteBudget, Reservation};
 use silverback_runtime::{now, reactor_polled, sleep, timeout};
@@ -74,7 +74,7 @@ pub(crate) struct MessageBounds {
 }
 
 impl MessageBounds {
-    /// Those of a stream, whose messages have so many bytes at the most: it is held up where others have the room.
+    /// Those of a stream, whose messages have so many bytes at most: it is held up where others have the room.
     pub(crate) fn of_stream(bytes_max: usize) -> Self {
         Self { sent_bytes_max: bytes_max, bytes_max, room_wait: ROOM_WAIT_MAX }
     }
@@ -93,8 +93,8 @@ pub(crate) enum MessageError {
     #[error("{0}")]
     Broken(String),
     /// Others have the room.
-    #[error("{}", Rejection::NoRoom)]
-    NoRoom,
+    #[error("{}", WriteRejected::BudgetExceeded)]
+    BudgetExceeded,
 }
 
 impl MessageError {
@@ -103,17 +103,17 @@ impl MessageError {
         match self {
             Self::TooLarge { .. } => Cause::TooLarge.status(self.to_string()),
             Self::Broken(words) => Cause::Internal.status(words),
-            Self::NoRoom => of_rejection(&Rejection::NoRoom),
+            Self::BudgetExceeded => of_write_rejected(&WriteRejected::BudgetExceeded),
         }
     }
 }
 
-impl From<MessageError> for Rejection {
+impl From<MessageError> for WriteRejected {
     fn from(error: MessageError) -> Self {
         match error {
             MessageError::TooLarge { bytes_max } => Self::BodyTooLarge { limit_bytes: bytes_max },
             MessageError::Broken(words) => Self::Message(words),
-            MessageError::NoRoom => Self::NoRoom,
+            MessageError::BudgetExceeded => Self::BudgetExceeded,
         }
     }
 }
@@ -202,7 +202,7 @@ impl<B: Body<Data = Bytes>> Messages<B> {
                 return Ok(Some(joined.into()));
             }
             match self.frame(room).await {
-                // A reset, or the connection's end: nobody is told anything any more.
+                // A reset, or the connection's end: there is nobody left to answer.
                 Some(Err(_)) => return Ok(None),
                 Some(Ok(frame)) => {
                     self.rest = frame.into_data().unwrap_or_default();
@@ -304,7 +304,7 @@ pub(super) async fn make_room(
             return Ok(());
         }
     }
-    Err(MessageError::NoRoom)
+    Err(MessageError::BudgetExceeded)
 }
 
 #[cfg(test)]

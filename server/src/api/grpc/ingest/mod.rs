@@ -12,7 +12,7 @@
 mod columns;
 mod flight;
 mod histograms;
-mod intake;
+mod message_receiver;
 pub(super) mod messages;
 mod routes;
 mod series;
@@ -31,24 +31,24 @@ use silverback_proto::v1;
 use tonic::server::{StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
-use self::intake::{Call, Intake};
+use self::message_receiver::{CallKind, MessageReceiver};
 use self::messages::{Encoding, MessageBounds, Messages, StreamMessage};
 use self::stream::Responses;
 use super::codec::{message_bytes_max, raw};
 use super::one_message::Received;
-use super::status::{Replied, of_fault, of_rejection};
-use crate::api::core::Core;
+use super::status::{Replied, of_message_rejected, of_write_rejected};
+use crate::api::core::CoreContext;
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use silverback_model::limits::{
     STREAM_BATCH_SAMPLES_MAX, STREAM_BATCHES_MAX, STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX,
 };
 use silverback_storage::wal::AckMode;
 
-pub use self::columns::{BatchFault, Columns, Row};
-pub use self::intake::{MessageFault, deal_out};
-pub use self::routes::{Route, RouteState, Routes};
-pub use self::series::{DefinitionFault, StreamSeries};
+pub use self::columns::{BatchError, BatchRow, Columns};
+pub use self::message_receiver::{MessageRejected, deal_out};
+pub use self::routes::{RouteState, Routes, SeriesRoute};
+pub use self::series::{DefinitionError, StreamSeries};
 
 type LocalFuture<T> = Pin<Box<dyn Future<Output = Replied<T>>>>;
 
@@ -77,8 +77,8 @@ pub(crate) async fn stream(caller: &Caller, request: Request<Received>) -> Respo
     raw::<v1::StreamResponse>(caller).streaming(service, request).await
 }
 
-/// What a stream is told first.
-fn terms(core: &Core) -> v1::Terms {
+/// What a stream is sent first.
+fn terms(core: &CoreContext) -> v1::Terms {
     let durability = match core.config.ack {
         AckMode::Durable => v1::Durability::Disk,
         AckMode::Memory => v1::Durability::Memory,
@@ -115,15 +115,15 @@ async fn write_once(caller: Caller, message: Bytes) -> Result<v1::WriteResponse,
         counts.writes_grpc += 1;
         counts.write_bytes += message.len() as u64;
     });
-    let refused = |rejection: Rejection| {
+    let refused = |rejection: WriteRejected| {
         caller.note_request(rejection.reason(), &rejection.to_string());
-        of_rejection(&rejection)
+        of_write_rejected(&rejection)
     };
     let mut room = caller.bodies.begin();
     room.grow(message.len()).map_err(|no_room| refused(no_room.into()))?;
-    let mut intake = Intake::new(caller.clone(), Call::Once, Rc::default());
+    let mut receiver = MessageReceiver::new(caller.clone(), CallKind::Once, Rc::default());
     let message = StreamMessage { bytes: message, room };
-    let mut sent = intake.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
+    let mut sent = receiver.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
     let answered = poll_fn(|context| sent.poll_answered(&caller, context)).await;
     answered.map_err(refused)?;
     let mut told = v1::StreamResponse::default();
@@ -132,9 +132,9 @@ async fn write_once(caller: Caller, message: Bytes) -> Result<v1::WriteResponse,
 }
 
 /// Notes a message that is refused as a whole.
-fn refuse_message(caller: &Caller, fault: &MessageFault) -> Status {
+fn refuse_message(caller: &Caller, fault: &MessageRejected) -> Status {
     caller.note_request(fault.reason(), &fault.to_string());
-    of_fault(fault)
+    of_message_rejected(fault)
 }
 
 struct OpenStream {

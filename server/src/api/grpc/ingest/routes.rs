@@ -13,17 +13,17 @@ const AHEAD: usize = 16;
 
 /// What stands for a ref.
 #[derive(Debug, Clone, Copy)]
-pub struct Route {
+pub struct SeriesRoute {
     /// The routing key.
     pub id: SeriesId,
-    /// Where its labels lie.
+    /// Where its labels are.
     pub labels: LabelSpan,
     /// A hint where its owner has it.
     pub cached: CachedRef,
     /// Whether there is such a series.
     pub state: RouteState,
 }
-const _: () = assert!(size_of::<Route>() <= 32);
+const _: () = assert!(size_of::<SeriesRoute>() <= 32);
 
 /// What became of a ref's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +36,14 @@ pub enum RouteState {
     Refused(RefusedReason),
 }
 
-const UNDEFINED: Route = Route {
+const UNDEFINED: SeriesRoute = SeriesRoute {
     id: SeriesId(0),
     labels: LabelSpan::NOWHERE,
     cached: CachedRef::NONE,
     state: RouteState::Undefined,
 };
 
-impl Route {
+impl SeriesRoute {
     /// Of a ref whose labels are refused.
     pub(crate) const fn refused(reason: RefusedReason) -> Self {
         Self { state: RouteState::Refused(reason), ..UNDEFINED }
@@ -53,7 +53,7 @@ impl Route {
 /// The routes of one stream by ref.
 #[derive(Debug, Default)]
 pub struct Routes {
-    pages: Vec<Option<Box<[Route; PAGE]>>>,
+    pages: Vec<Option<Box<[SeriesRoute; PAGE]>>>,
     pages_held: usize,
 }
 
@@ -61,7 +61,7 @@ impl Routes {
     /// The route of a ref; none, or an undefined one, where no definition came. Streams mostly name refs in order: what
     /// comes soon is brought near.
     #[inline]
-    pub fn get(&self, stream_ref: u32) -> Option<&Route> {
+    pub fn get(&self, stream_ref: u32) -> Option<&SeriesRoute> {
         let page = self.pages.get(stream_ref as usize / PAGE)?.as_ref()?;
         prefetch(&page[(stream_ref as usize + AHEAD) % PAGE]);
         Some(&page[stream_ref as usize % PAGE])
@@ -73,11 +73,11 @@ impl Routes {
         let is_held = self.pages.get(place).is_some_and(Option::is_some);
         let pages_held = self.pages_held + usize::from(!is_held);
         let places = self.pages.capacity().max(places_for(place));
-        pages_held * size_of::<[Route; PAGE]>() + places * size_of::<Option<Box<[Route; PAGE]>>>()
+        pages_held * size_of::<[SeriesRoute; PAGE]>() + places * size_of::<Option<Box<[SeriesRoute; PAGE]>>>()
     }
 
     /// Sets the route of a ref.
-    pub(crate) fn set(&mut self, stream_ref: u32, route: Route) {
+    pub(crate) fn set(&mut self, stream_ref: u32, route: SeriesRoute) {
         let place = stream_ref as usize / PAGE;
         if self.pages.len() <= place {
             self.pages.reserve_exact(places_for(place) - self.pages.len());
@@ -122,7 +122,7 @@ mod tests {
         let high = STREAM_REFS_MAX as u32 - 1;
         let told = routes.bytes_with(high);
         assert!(told < 64 << 10, "{told} bytes");
-        routes.set(high, Route::refused(RefusedReason::MissingName));
+        routes.set(high, SeriesRoute::refused(RefusedReason::MissingName));
         assert_eq!((routes.bytes_with(high), routes.bytes_with(high - 1)), (told, told));
         assert_eq!(routes.get(high).unwrap().state, refused(RefusedReason::MissingName));
         assert_eq!(routes.get(high - 1).unwrap().state, RouteState::Undefined);
@@ -134,16 +134,16 @@ mod tests {
         let mut routes = Routes::default();
         for stream_ref in 0..10_000 {
             let told = routes.bytes_with(stream_ref);
-            routes.set(stream_ref, Route::refused(RefusedReason::LabelTooLong));
+            routes.set(stream_ref, SeriesRoute::refused(RefusedReason::LabelTooLong));
             assert_eq!(routes.bytes_with(stream_ref), told);
         }
-        assert!(routes.bytes_with(9_999) < 10_000 * size_of::<Route>() * 21 / 20);
+        assert!(routes.bytes_with(9_999) < 10_000 * size_of::<SeriesRoute>() * 21 / 20);
         assert!((0..10_000).all(|at| routes.get(at).unwrap().state == refused(RefusedReason::LabelTooLong)));
     }
 
     #[test]
     fn where_a_series_is_stands_beside_its_route() {
-        let route = Route { cached: CachedRef::NOT_YET, state: RouteState::Series, ..UNDEFINED };
+        let route = SeriesRoute { cached: CachedRef::NOT_YET, state: RouteState::Series, ..UNDEFINED };
         let mut routes = Routes::default();
         routes.set(3, route);
         let mut updates = RefUpdates::default();

@@ -5,14 +5,14 @@ use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::routes::{Route, RouteState, Routes};
-use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
-use crate::api::ingest::remote_write::{CollectedLabels, MalformedBody, collect_labels};
+use super::routes::{RouteState, Routes, SeriesRoute};
+use crate::api::ingest::remote_write::wire::{Tag, WireReader, WireType};
+use crate::api::ingest::remote_write::{CollectedLabels, MalformedError, collect_labels};
 use crate::routing::{BudgetExceeded, Reservation, SharedReservation};
 use silverback_model::SeriesIdHasher;
 use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 use silverback_storage::message::{
-    CachedRef, DefinitionBlock, Definitions, LabelSpan, RefusedRef, WriteBody,
+    CachedRef, DefinitionBlock, Definitions, LabelSpan, RejectedRef, WriteBody,
 };
 
 const LABELS: Tag = Tag::new(1, WireType::Len);
@@ -21,10 +21,10 @@ const DEFINITION_KNOWN_MAX: u32 = 2;
 
 /// What is wrong with a definition, so that the stream can't go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DefinitionFault {
+pub enum DefinitionError {
     /// Not a definition at all.
     #[error(transparent)]
-    Malformed(#[from] MalformedBody),
+    Malformed(#[from] MalformedError),
     /// The ref has a series.
     #[error("the ref {0} is defined already: a ref stands for one series as long as the stream lives")]
     Redefined(u32),
@@ -78,7 +78,7 @@ impl StreamSeries {
         self.routes.borrow()
     }
 
-    /// The routes, where they cache where the series are: for a batch, whose acknowledgement tells that.
+    /// The routes, where they cache where the series are: for a batch, whose acknowledgement says that.
     pub(crate) fn caching_routes(&self) -> Option<Rc<RefCell<Routes>>> {
         (self.cached_at_first != CachedRef::NONE).then(|| Rc::clone(&self.routes))
     }
@@ -96,10 +96,10 @@ impl StreamSeries {
     /// Takes one definition in, its labels to the end of `block`. `Some`: its labels are refused.
     pub fn define(
         &mut self,
-        definition: Reader,
+        definition: WireReader,
         block: &mut DefinitionBlock,
         hasher: &SeriesIdHasher,
-    ) -> Result<Option<RefusedRef>, DefinitionFault> {
+    ) -> Result<Option<RejectedRef>, DefinitionError> {
         let stream_ref = read_ref(definition)?;
         self.check_free(stream_ref)?;
         collect_labels(definition, &mut self.labels)?;
@@ -109,14 +109,14 @@ impl StreamSeries {
         let canonical_bytes = if checked.is_ok() { self.labels.canonical_bytes_max() } else { 0 };
         self.make_room(stream_ref, block.bytes_with(canonical_bytes))?;
         if let Err(reason) = checked {
-            self.routes.borrow_mut().set(stream_ref, Route::refused(reason));
-            return Ok(Some(RefusedRef { stream_ref, reason, samples: 0 }));
+            self.routes.borrow_mut().set(stream_ref, SeriesRoute::refused(reason));
+            return Ok(Some(RejectedRef { stream_ref, reason, samples: 0 }));
         }
         let number = self.body.definitions.len() + block.len() as u32;
         let ((), canonical) = block.push(|out| self.labels.write_canonical(bytes, out));
         let labels = LabelSpan::of_definition(number, stream_ref);
         let id = hasher.hash_canonical(canonical);
-        let route = Route { id, labels, cached: self.cached_at_first, state: RouteState::Series };
+        let route = SeriesRoute { id, labels, cached: self.cached_at_first, state: RouteState::Series };
         self.routes.borrow_mut().set(stream_ref, route);
         Ok(None)
     }
@@ -130,29 +130,29 @@ impl StreamSeries {
         }
     }
 
-    fn check_free(&self, stream_ref: u32) -> Result<(), DefinitionFault> {
+    fn check_free(&self, stream_ref: u32) -> Result<(), DefinitionError> {
         if stream_ref as usize >= STREAM_REFS_MAX {
-            return Err(DefinitionFault::RefTooHigh(stream_ref));
+            return Err(DefinitionError::RefTooHigh(stream_ref));
         }
         match self.routes().get(stream_ref).map(|route| route.state) {
             None | Some(RouteState::Undefined) => Ok(()),
-            Some(RouteState::Series | RouteState::Refused(_)) => Err(DefinitionFault::Redefined(stream_ref)),
+            Some(RouteState::Series | RouteState::Refused(_)) => Err(DefinitionError::Redefined(stream_ref)),
         }
     }
 
-    fn make_room(&mut self, stream_ref: u32, of_block: usize) -> Result<(), DefinitionFault> {
+    fn make_room(&mut self, stream_ref: u32, of_block: usize) -> Result<(), DefinitionError> {
         let definition_bytes = self.body.definitions.bytes() + of_block;
         if definition_bytes > STREAM_DEFINITION_BYTES_MAX {
-            return Err(DefinitionFault::TooMuch);
+            return Err(DefinitionError::TooMuch);
         }
         let bytes = definition_bytes + self.routes().bytes_with(stream_ref);
         self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::NoRoom | BudgetExceeded::TooMuch { .. } => DefinitionFault::Full,
+            BudgetExceeded::Full | BudgetExceeded::TooMuch { .. } => DefinitionError::Full,
         })
     }
 }
 
-fn read_ref(mut definition: Reader) -> Result<u32, MalformedBody> {
+fn read_ref(mut definition: WireReader) -> Result<u32, MalformedError> {
     let mut stream_ref = 0;
     while !definition.is_empty() {
         match definition.tag()? {
@@ -194,10 +194,10 @@ mod tests {
             &mut self,
             stream_ref: u32,
             labels: &[(&str, &str)],
-        ) -> Result<Option<RefusedRef>, DefinitionFault> {
+        ) -> Result<Option<RejectedRef>, DefinitionError> {
             let bytes = definition(stream_ref, labels);
             let mut block = DefinitionBlock::default();
-            let defined = self.0.define(Reader::new(&bytes, 0), &mut block, &hasher());
+            let defined = self.0.define(WireReader::new(&bytes, 0), &mut block, &hasher());
             self.0.add(block);
             defined
         }
@@ -231,7 +231,7 @@ mod tests {
         let reason = RefusedReason::MissingName;
         assert_eq!(
             stream.define(0, &[("job", "a")]),
-            Ok(Some(RefusedRef { stream_ref: 0, reason, samples: 0 }))
+            Ok(Some(RejectedRef { stream_ref: 0, reason, samples: 0 }))
         );
         assert_eq!(stream.0.routes().get(0).unwrap().state, RouteState::Refused(reason));
         assert_eq!(stream.define(1, &[("__name__", "up")]), Ok(None));
@@ -246,7 +246,7 @@ mod tests {
         let defined: Vec<_> = streams.iter_mut().map(|stream| stream.define(high, &[])).collect();
         let refused = defined.iter().filter(|defined| matches!(defined, Ok(Some(_)))).count();
         assert!((15..30).contains(&refused), "{refused} of 40 KiB each");
-        assert!(defined[refused..].iter().all(|defined| *defined == Err(DefinitionFault::Full)));
+        assert!(defined[refused..].iter().all(|defined| *defined == Err(DefinitionError::Full)));
         assert!(budget.taken_bytes() > 900 << 10 && budget.taken_bytes() <= 1 << 20);
     }
 
@@ -255,18 +255,18 @@ mod tests {
         let mut stream = Stream::new(10_000);
         stream.define(0, &[("__name__", "up")]).unwrap();
         stream.define(1, &[]).unwrap();
-        assert_eq!(stream.define(0, &[("__name__", "up")]), Err(DefinitionFault::Redefined(0)));
-        assert_eq!(stream.define(1, &[("__name__", "up")]), Err(DefinitionFault::Redefined(1)));
+        assert_eq!(stream.define(0, &[("__name__", "up")]), Err(DefinitionError::Redefined(0)));
+        assert_eq!(stream.define(1, &[("__name__", "up")]), Err(DefinitionError::Redefined(1)));
         let high = STREAM_REFS_MAX as u32;
-        assert_eq!(stream.define(high, &[("__name__", "up")]), Err(DefinitionFault::RefTooHigh(high)));
+        assert_eq!(stream.define(high, &[("__name__", "up")]), Err(DefinitionError::RefTooHigh(high)));
         assert_eq!(
             stream.define(5000, &[("__name__", "up")]),
-            Err(DefinitionFault::Full),
+            Err(DefinitionError::Full),
             "its table is counted"
         );
         assert!(stream.0.routes().get(5000).is_none(), "what has no room leaves nothing");
         let bytes = [0x0a, 9, 1];
-        let defined = stream.0.define(Reader::new(&bytes, 0), &mut DefinitionBlock::default(), &hasher());
-        assert!(matches!(defined, Err(DefinitionFault::Malformed(_))));
+        let defined = stream.0.define(WireReader::new(&bytes, 0), &mut DefinitionBlock::default(), &hasher());
+        assert!(matches!(defined, Err(DefinitionError::Malformed(_))));
     }
 }

@@ -1,6 +1,6 @@
-//! One `Ingest.Stream` from its first message to its status: what it takes in, and its responses.
+//! One `Ingest.Stream` from its first message to its status: what it accepts, and its responses.
 //!
-//! Both halves are one task: the response stream polls the intake, and is polled no further while
+//! Both halves are one task: the response stream polls what takes messages in, and is polled no further while
 //! the client reads no responses or has no room for them. So a client that stops reading stops being
 //! read, and the bytes that wait are those of HTTP/2's windows.
 
@@ -16,16 +16,16 @@ use silverback_proto::v1;
 use tonic::Status;
 
 use super::flight::BatchesInFlight;
-use super::intake::{Call, Intake, stopping};
+use super::message_receiver::{CallKind, MessageReceiver, stopping};
 use super::messages::{Messages, StreamMessage};
 use super::{refuse_message, terms};
 use crate::api::grpc::one_message::Received;
-use crate::api::grpc::status::of_rejection;
+use crate::api::grpc::status::of_write_rejected;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use silverback_runtime::{reactor_polled, timeout};
 
-/// Bytes of messages that are taken in between two looks at the reactor: about 200 µs.
+/// Bytes of messages that are accepted between two looks at the reactor: about 200 µs.
 const SLICE_BYTES: usize = 128 << 10;
 
 type Ending = Result<(), Status>;
@@ -36,7 +36,7 @@ pub struct Responses {
     terms: Option<v1::Terms>,
     flight: Rc<RefCell<BatchesInFlight>>,
     /// Takes the client's messages in; `None` once it has ended.
-    intake: Option<Pin<Box<dyn Future<Output = Ending>>>>,
+    receiving: Option<Pin<Box<dyn Future<Output = Ending>>>>,
     ending: Ending,
 }
 
@@ -48,15 +48,15 @@ impl Responses {
             counts.streams_open += 1;
         });
         let flight = Rc::<RefCell<BatchesInFlight>>::default();
-        let intake = Box::pin(take_in(caller.clone(), messages, Rc::clone(&flight)));
+        let receiving = Box::pin(take_in(caller.clone(), messages, Rc::clone(&flight)));
         let terms = Some(terms(&caller));
-        Self { caller, terms, flight, intake: Some(intake), ending: Ok(()) }
+        Self { caller, terms, flight, receiving: Some(receiving), ending: Ok(()) }
     }
 
     fn fail(&mut self, status: Status) -> Poll<Option<Result<v1::StreamResponse, Status>>> {
         tracing::debug!(%status, "a gRPC stream ends with an error");
         self.caller.count(|counts| counts.streams_failed += 1);
-        self.intake = None;
+        self.receiving = None;
         *self.flight.borrow_mut() = BatchesInFlight::default();
         Poll::Ready(Some(Err(status)))
     }
@@ -75,20 +75,20 @@ impl Stream for Responses {
         if let Some(terms) = self.terms.take() {
             return Poll::Ready(Some(Ok(v1::StreamResponse { terms: Some(terms), ..Default::default() })));
         }
-        if let Some(intake) = &mut self.intake
-            && let Poll::Ready(ending) = intake.as_mut().poll(context)
+        if let Some(receiving) = &mut self.receiving
+            && let Poll::Ready(ending) = receiving.as_mut().poll(context)
         {
-            self.intake = None;
+            self.receiving = None;
             self.ending = ending;
         }
-        let landed = self.flight.borrow_mut().poll_completed(&self.caller, context);
-        match landed {
+        let completed = self.flight.borrow_mut().poll_completed(&self.caller, context);
+        match completed {
             Poll::Ready(Ok(response)) => Poll::Ready(Some(Ok(response))),
             Poll::Ready(Err(rejection)) => {
                 self.caller.note_request(rejection.reason(), &rejection.to_string());
-                self.fail(of_rejection(&rejection))
+                self.fail(of_write_rejected(&rejection))
             }
-            Poll::Pending if self.intake.is_some() || !self.flight.borrow().is_empty() => Poll::Pending,
+            Poll::Pending if self.receiving.is_some() || !self.flight.borrow().is_empty() => Poll::Pending,
             // What was in flight is acknowledged: now the stream's own end.
             Poll::Pending => match std::mem::replace(&mut self.ending, Ok(())) {
                 Ok(()) => Poll::Ready(None),
@@ -104,7 +104,8 @@ async fn take_in(
     mut messages: Messages<Received>,
     flight: Rc<RefCell<BatchesInFlight>>,
 ) -> Ending {
-    let mut intake = Intake::new(caller.clone(), Call::Stream { last_number: 0 }, Rc::clone(&flight));
+    let mut receiver =
+        MessageReceiver::new(caller.clone(), CallKind::Stream { last_number: 0 }, Rc::clone(&flight));
     let mut ending = pin!(caller.shutdown.requested());
     let mut taken_bytes = 0;
     loop {
@@ -112,13 +113,13 @@ async fn take_in(
         poll_fn(|_| if flight.borrow().has_room() { Poll::Ready(()) } else { Poll::Pending }).await;
         let mut next = pin!(next_message(&caller, &mut messages));
         let message = poll_fn(|context| match ending.as_mut().poll(context) {
-            Poll::Ready(_) => Poll::Ready(Err(of_rejection(&stopping()))),
+            Poll::Ready(_) => Poll::Ready(Err(of_write_rejected(&stopping()))),
             Poll::Pending => next.as_mut().poll(context),
         });
         let Some(message) = message.await? else { return Ok(()) };
         let message_bytes = message.bytes.len();
         // With its room, which goes before the next one is waited for, or with what is in flight of it.
-        let sent = intake.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
+        let sent = receiver.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
         caller.count(|counts| {
             counts.write_bytes += message_bytes as u64;
             counts.stream_batches += u64::from(sent.number() > 0);
@@ -134,7 +135,7 @@ async fn take_in(
     }
 }
 
-/// The client's next message, `None` after its last. A client that is silent for too long is told.
+/// The client's next message, `None` after its last. A client that is silent for too long gets an error.
 async fn next_message(
     ingest: &Ingest,
     messages: &mut Messages<Received>,

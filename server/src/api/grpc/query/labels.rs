@@ -11,7 +11,7 @@ use silverback_proto::v1::{
 use super::begin;
 use super::selection::selection;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
 use crate::routing::{Asker, ReadInFlight, SharedReservation};
@@ -24,7 +24,7 @@ pub(crate) async fn names(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: LabelNamesRequest,
-) -> Result<(LabelNamesResponse, SharedReservation), ReadFault> {
+) -> Result<(LabelNamesResponse, SharedReservation), ReadRejected> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
     let (names, room) = texts(reader, &read, selection, TextsWanted::LabelNames, None).await?;
@@ -36,10 +36,10 @@ pub(crate) async fn values(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: LabelValuesRequest,
-) -> Result<(LabelValuesResponse, SharedReservation), ReadFault> {
+) -> Result<(LabelValuesResponse, SharedReservation), ReadRejected> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     if request.name.is_empty() {
-        return Err(ReadFault::BadRequest("a label name is needed".to_owned()));
+        return Err(ReadRejected::BadRequest("a label name is needed".to_owned()));
     }
     let selection = selection(reader, &request.matchers, request.range, Breadth::Any).await?;
     let (values, room) =
@@ -54,7 +54,7 @@ pub(in crate::api::grpc) async fn texts(
     selection: Selection,
     wanted: TextsWanted,
     limit: Option<NonZeroUsize>,
-) -> Result<(Vec<String>, SharedReservation), ReadFault> {
+) -> Result<(Vec<String>, SharedReservation), ReadRejected> {
     let mut stream: RowStream<TextBatch> =
         RowStream::open_all(reader, read.lease(), selection, wanted, 1).await?;
     let mut room = reader.read_bytes.begin();
@@ -64,7 +64,7 @@ pub(in crate::api::grpc) async fn texts(
         let text = stream.text();
         bytes += text.len();
         if bytes > UNARY_ANSWER_BYTES_MAX {
-            return Err(ReadFault::AnswerTooLarge { bytes_max: UNARY_ANSWER_BYTES_MAX });
+            return Err(ReadRejected::AnswerTooLarge { bytes_max: UNARY_ANSWER_BYTES_MAX });
         }
         room.grow_within(size_of::<String>() + text.len())?;
         texts.push(text.to_owned());

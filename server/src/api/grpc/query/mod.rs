@@ -19,7 +19,7 @@ use tonic::{Request, Response};
 use super::status::{self, Replied};
 use super::stream::Answers;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::routing::{Asker, ReadInFlight, SharedReservation};
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_runtime::timeout;
@@ -41,10 +41,10 @@ pub(crate) struct NodeQuery {
 }
 
 impl NodeQuery {
-    /// Counts a read, bounds the time until its answer begins, and tells its fault.
+    /// Counts a read, bounds the time until its answer begins, and returns its fault.
     fn read<T>(
         &self,
-        reading: impl Future<Output = Result<T, ReadFault>>,
+        reading: impl Future<Output = Result<T, ReadRejected>>,
     ) -> SendWrapper<impl Future<Output = Replied<T>>> {
         SendWrapper::new(counted(&self.reader, within(&self.reader, reading)))
     }
@@ -53,16 +53,16 @@ impl NodeQuery {
 /// Bounds the time until an answer begins.
 pub(super) async fn within<T>(
     reader: &Reader,
-    reading: impl Future<Output = Result<T, ReadFault>>,
-) -> Result<T, ReadFault> {
+    reading: impl Future<Output = Result<T, ReadRejected>>,
+) -> Result<T, ReadRejected> {
     let limit = reader.config.request_timeout;
-    timeout(limit, reading).await.unwrap_or(Err(ReadFault::TimedOut(limit)))
+    timeout(limit, reading).await.unwrap_or(Err(ReadRejected::TimedOut(limit)))
 }
 
-/// Counts a read, and tells its fault.
+/// Counts a read, and returns its fault.
 pub(super) async fn counted<T>(
     reader: &Reader,
-    reading: impl Future<Output = Result<T, ReadFault>>,
+    reading: impl Future<Output = Result<T, ReadRejected>>,
 ) -> Replied<T> {
     reader.count(|counts| counts.reads += 1);
     reading.await.map(Response::new).map_err(|fault| {
@@ -71,7 +71,7 @@ pub(super) async fn counted<T>(
             reader.reads.room_was_refused();
         }
         tracing::debug!(%fault, "a read was refused");
-        status::of_read_fault(&fault)
+        status::of_read_rejected(&fault)
     })
 }
 
@@ -92,14 +92,14 @@ pub(super) async fn begin<M>(
     asker: &Asker,
     matchers: &[M],
     request_bytes: usize,
-) -> Result<ReadInFlight, ReadFault> {
+) -> Result<ReadInFlight, ReadRejected> {
     if matchers.len() > READ_MATCHERS_MAX {
         let count = matchers.len();
         let words = format!("the request has {count} matchers, at most {READ_MATCHERS_MAX} are allowed");
-        return Err(ReadFault::BadRequest(words));
+        return Err(ReadRejected::BadRequest(words));
     }
     let mut room = reader.read_bytes.begin();
-    room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadFault::BudgetExceeded)?;
+    room.grow(request_bytes + size_of_val(matchers)).map_err(|_| ReadRejected::BudgetExceeded)?;
     reader.begin_read(asker).await
 }
 

@@ -14,13 +14,13 @@ use silverback_proto::v1::{
 use super::begin;
 use super::labels::{proto_labels, text_bytes};
 use super::selection::selection;
-use crate::api::grpc::stream::{Answers, Outgoing, streamed};
+use crate::api::grpc::stream::{Answers, MessageSender, streamed};
 use crate::api::protobuf::varint_len;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
-use crate::api::query::stream::StreamFault;
+use crate::api::query::stream::StreamError;
 use crate::routing::Asker;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::histogram::wire::HistogramTimes;
@@ -34,7 +34,7 @@ pub async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: SelectRequest,
-) -> Result<Answers<SelectResponse>, ReadFault> {
+) -> Result<Answers<SelectResponse>, ReadRejected> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let form = Form::of(&request)?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
@@ -62,8 +62,8 @@ enum Form {
 }
 
 impl Form {
-    fn of(request: &SelectRequest) -> Result<Self, ReadFault> {
-        let bad = |words: String| Err(ReadFault::BadRequest(words));
+    fn of(request: &SelectRequest) -> Result<Self, ReadRejected> {
+        let bad = |words: String| Err(ReadRejected::BadRequest(words));
         let Some(range) = request.range else { return bad("a range is needed".to_owned()) };
         match SampleEncoding::try_from(request.encoding) {
             Ok(SampleEncoding::Unspecified | SampleEncoding::Columns) => {
@@ -89,11 +89,11 @@ impl Response {
         reader: &Reader,
         series: SeriesView<'_>,
         form: Form,
-        outgoing: &mut Outgoing<SelectResponse>,
+        outgoing: &mut MessageSender<SelectResponse>,
         slice: Slice,
-    ) -> Result<Option<Slice>, StreamFault> {
+    ) -> Result<Option<Slice>, StreamError> {
         let labels = proto_labels(series.labels);
-        let (mut piece, mut held) = (Piece::default(), Some(slice));
+        let (mut piece, mut held) = (ResponsePiece::default(), Some(slice));
         for chunk in series.chunks() {
             held = Some(reader.slicer.go_on(held).await);
             piece.add(series, chunk, form)?;
@@ -109,8 +109,8 @@ impl Response {
 
     /// Adds a piece, if there is anything in it: a chunk may lie across the range and have nothing
     /// inside.
-    fn add_piece(&mut self, labels: &[Label], piece: Piece) {
-        let Piece { columns, chunks, histograms, histogram_chunks, bytes, .. } = piece;
+    fn add_piece(&mut self, labels: &[Label], piece: ResponsePiece) {
+        let ResponsePiece { columns, chunks, histograms, histogram_chunks, bytes, .. } = piece;
         let has_samples = !columns.values.is_empty() || !chunks.is_empty();
         if !has_samples && histograms.is_empty() && histogram_chunks.is_empty() {
             return;
@@ -121,7 +121,7 @@ impl Response {
         self.series.push(SelectedSeries { labels, columns, chunks, histograms, histogram_chunks });
     }
 
-    async fn send_rest(&mut self, outgoing: &mut Outgoing<SelectResponse>) -> Result<(), StreamFault> {
+    async fn send_rest(&mut self, outgoing: &mut MessageSender<SelectResponse>) -> Result<(), StreamError> {
         let Self { series, .. } = std::mem::take(self);
         if !series.is_empty() {
             outgoing.send(SelectResponse { series }).await?;
@@ -132,7 +132,7 @@ impl Response {
 
 /// Samples of one series that go into one response.
 #[derive(Default)]
-struct Piece {
+struct ResponsePiece {
     columns: Columns,
     chunks: Vec<XorChunk>,
     histograms: Vec<Bytes>,
@@ -141,8 +141,8 @@ struct Piece {
     bytes: usize,
 }
 
-impl Piece {
-    fn add(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>, form: Form) -> Result<(), StreamFault> {
+impl ResponsePiece {
+    fn add(&mut self, series: SeriesView<'_>, chunk: ChunkView<'_>, form: Form) -> Result<(), StreamError> {
         match form {
             Form::Columns { min_ms, max_ms } => match chunk.histograms() {
                 None => Ok(self.add_samples(chunk, min_ms, max_ms)?),

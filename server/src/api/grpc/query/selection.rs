@@ -4,7 +4,7 @@ use silverback_proto::v1::{self, MatcherKind, TimeRange};
 
 use crate::api::query::Reader;
 use crate::api::query::matchers::MatcherCompiler;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::selector::Breadth;
 use silverback_model::{MatchOp, UncompiledMatcher};
 use silverback_storage::message::Selection;
@@ -15,13 +15,13 @@ pub(crate) async fn selection(
     asked: &[v1::Matcher],
     range: Option<TimeRange>,
     breadth: Breadth,
-) -> Result<Selection, ReadFault> {
+) -> Result<Selection, ReadRejected> {
     let mut matchers = Vec::with_capacity(asked.len());
     let mut compiler = MatcherCompiler::new(reader);
     for one in asked {
-        matchers.push(compiler.compile(matcher(one).map_err(ReadFault::BadRequest)?).await?);
+        matchers.push(compiler.compile(matcher(one).map_err(ReadRejected::BadRequest)?).await?);
     }
-    breadth.check(&matchers).map_err(|problem| ReadFault::BadRequest(problem.to_owned()))?;
+    breadth.check(&matchers).map_err(|problem| ReadRejected::BadRequest(problem.to_owned()))?;
     let TimeRange { min_ms, max_ms } = range.unwrap_or(TimeRange { min_ms: i64::MIN, max_ms: i64::MAX });
     Ok(Selection { matchers: matchers.into(), min_ms, max_ms })
 }

@@ -10,7 +10,7 @@ use super::labels::{proto_labels, text_bytes};
 use super::selection::selection;
 use crate::api::grpc::stream::{Answers, streamed};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::api::query::selector::Breadth;
 use crate::routing::Asker;
@@ -22,7 +22,7 @@ pub async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: SeriesRequest,
-) -> Result<Answers<SeriesResponse>, ReadFault> {
+) -> Result<Answers<SeriesResponse>, ReadRejected> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let selection = selection(reader, &request.matchers, request.range, Breadth::Narrowed).await?;
     let mut stream: RowStream<SeriesBatch> =

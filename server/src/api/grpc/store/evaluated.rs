@@ -1,7 +1,7 @@
 //! What an expression gives as `QueryResponse`s and `QueryRangeResponse`s, which are the same on the wire: warnings, series
 //! with their samples, and at last what it took.
 //!
-//! A series stands in one message, for its reader doesn't put parts together again. One whose message is large has room
+//! A series is in one message, because its reader doesn't put parts together again. One whose message is large has room
 //! for it taken before the first is sent.
 
 use std::rc::Rc;
@@ -13,15 +13,15 @@ use silverback_proto::thanos::query_response::Result as Told;
 use silverback_proto::thanos::{QueryResponse, QueryStats};
 
 use super::frames::{EVALUATED, Frames, int_len, put_int};
-use crate::api::grpc::stream::{Answers, Outgoing, streamed};
+use crate::api::grpc::stream::{Answers, MessageSender, streamed};
 use crate::api::protobuf::{Wire, put_len_head, tag};
 use crate::api::query::Reader;
 use crate::api::query::http_api::promql::Evaluated;
-use crate::api::query::read_fault::ReadFault;
-use crate::api::query::stream::StreamFault;
+use crate::api::query::read_rejected::ReadRejected;
+use crate::api::query::stream::StreamError;
 use silverback_model::limits::{EVALUATED_SERIES_BYTES_MAX, STREAM_BUFFER_BYTES};
 use silverback_model::{Labels, encode_label};
-use silverback_promql::histogram::Histogram;
+use silverback_promql::histogram::FloatHistogram;
 use silverback_promql::{Answer, SampleValue, Value};
 use silverback_runtime::Slice;
 
@@ -39,8 +39,8 @@ const SMALL_BYTES: usize = 3 * STREAM_BUFFER_BYTES;
 /// What one series' samples are.
 enum Column<'a> {
     One(i64, f64),
-    OneHistogram(i64, &'a Histogram),
-    Many(&'a [(i64, f64)], &'a [(i64, Rc<Histogram>)]),
+    OneHistogram(i64, &'a FloatHistogram),
+    Many(&'a [(i64, f64)], &'a [(i64, Rc<FloatHistogram>)]),
 }
 
 /// Streams what a query gave, so many series in a message.
@@ -48,15 +48,15 @@ pub(super) async fn stream(
     reader: &Rc<Reader>,
     evaluated: Evaluated,
     batch_series: usize,
-) -> Result<Answers<Bytes>, ReadFault> {
+) -> Result<Answers<Bytes>, ReadRejected> {
     let Evaluated { read, answer, asked: _, stats, room } = evaluated;
     if let Value::Text { .. } = answer.value {
-        return Err(ReadFault::BadRequest("a text has no form in this answer".to_owned()));
+        return Err(ReadRejected::BadRequest("a text has no form in this answer".to_owned()));
     }
     let mut of_largest = room.part();
     let largest_bytes = largest(reader, &answer.value).await;
     if largest_bytes > EVALUATED_SERIES_BYTES_MAX {
-        return Err(ReadFault::AnswerTooLarge { bytes_max: EVALUATED_SERIES_BYTES_MAX });
+        return Err(ReadRejected::AnswerTooLarge { bytes_max: EVALUATED_SERIES_BYTES_MAX });
     }
     if largest_bytes > SMALL_BYTES {
         of_largest.grow(COPIES * largest_bytes)?;
@@ -77,8 +77,8 @@ async fn send(
     answer: &Answer,
     stats: QueryStats,
     batch_series: usize,
-    outgoing: &mut Outgoing<Bytes>,
-) -> Result<(), StreamFault> {
+    outgoing: &mut MessageSender<Bytes>,
+) -> Result<(), StreamError> {
     let mut frames = Frames::new(EVALUATED, batch_series);
     for note in answer.warnings.iter().chain(&answer.infos) {
         frames.put_message(&QueryResponse { result: Some(Told::Warnings(note.clone())) });
@@ -132,7 +132,7 @@ fn nth(value: &Value, at: usize) -> (Option<&Labels>, Column<'_>) {
     }
 }
 
-/// What the message of the largest series takes at the most.
+/// What the message of the largest series takes at most.
 async fn largest(reader: &Reader, value: &Value) -> usize {
     let (mut largest, mut slice) = (0, reader.slicer.begin().await);
     for at in 0..count(value) {
@@ -165,7 +165,7 @@ fn labels_bytes_max(labels: &Labels) -> usize {
 }
 
 /// Each bucket may have a span of its own.
-fn histogram_bytes_max(histogram: &Histogram) -> usize {
+fn histogram_bytes_max(histogram: &FloatHistogram) -> usize {
     let buckets = histogram.positive.len() + histogram.negative.len();
     128 + buckets * (8 + 2 + 2 + 2 * 5) + histogram.custom_bounds.len() * 8
 }
@@ -200,14 +200,14 @@ fn put_sample(out: &mut Vec<u8>, at_ms: i64, value: f64) {
     put_int(out, 2, at_ms as u64);
 }
 
-fn put_histogram(out: &mut Vec<u8>, at_ms: i64, histogram: &Histogram) {
+fn put_histogram(out: &mut Vec<u8>, at_ms: i64, histogram: &FloatHistogram) {
     let message = proto_of(at_ms, histogram);
     put_len_head(out, HISTOGRAMS, message.encoded_len());
     out.extend_from_slice(&message.encode_to_vec());
 }
 
 /// Counts are floats here, as all histograms are that are computed with.
-fn proto_of(at_ms: i64, histogram: &Histogram) -> proto::Histogram {
+fn proto_of(at_ms: i64, histogram: &FloatHistogram) -> proto::Histogram {
     let (positive_spans, positive_counts) = spans_of(&histogram.positive);
     let (negative_spans, negative_counts) = spans_of(&histogram.negative);
     proto::Histogram {
@@ -273,14 +273,14 @@ mod tests {
 
     #[test]
     fn a_histogram_takes_no_more_than_is_taken_for_it() {
-        let histogram = Histogram {
+        let histogram = FloatHistogram {
             reset_hint: ResetHint::Gauge,
             schema: -53,
             count: 7.0,
             sum: f64::NAN,
             positive: (0..4096).map(|at| (at * 1000, 1.0)).collect(),
             custom_bounds: vec![1.0; 4096],
-            ..Histogram::default()
+            ..FloatHistogram::default()
         };
         let mut out = Vec::new();
         put_histogram(&mut out, i64::MIN, &histogram);

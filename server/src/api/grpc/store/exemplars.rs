@@ -11,13 +11,13 @@ use silverback_proto::thanos::ExemplarsRequest;
 use super::frames::{int_len, put_int, put_prefix};
 use super::{select, series};
 use crate::api::grpc::query::begin;
-use crate::api::grpc::stream::{Answers, Outgoing, streamed};
+use crate::api::grpc::stream::{Answers, MessageSender, streamed};
 use crate::api::protobuf::{Wire, field_len, put_len_head, tag};
 use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
 use crate::api::query::http_api::promql;
-use crate::api::query::read_fault::ReadFault;
-use crate::api::query::stream::StreamFault;
+use crate::api::query::read_rejected::ReadRejected;
+use crate::api::query::stream::StreamError;
 use crate::api::query::union::RowUnion;
 use crate::routing::Asker;
 use silverback_model::limits::{READ_FRAME_BYTES, STREAM_BUFFER_BYTES};
@@ -38,7 +38,7 @@ pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: ExemplarsRequest,
-) -> Result<Answers<Bytes>, ReadFault> {
+) -> Result<Answers<Bytes>, ReadRejected> {
     let read = begin::<()>(reader, asker, &[], request.encoded_len()).await?;
     let (mut selections, mut is_match) = (Vec::new(), false);
     for matchers in promql::selectors(reader, &request.query).await? {
@@ -61,8 +61,8 @@ pub(super) async fn answer(
 async fn send(
     reader: &Reader,
     mut union: RowUnion<SeriesBatch>,
-    outgoing: &mut Outgoing<Bytes>,
-) -> Result<(), StreamFault> {
+    outgoing: &mut MessageSender<Bytes>,
+) -> Result<(), StreamError> {
     let view = ExternalView::new(reader.external.labels(), &[], None);
     let (mut made, mut held) = (Vec::new(), None);
     while let Some(slice) = union.advance(held).await? {
@@ -79,9 +79,9 @@ async fn send_series(
     view: &ExternalView,
     series: SeriesView<'_>,
     made: &mut Vec<u8>,
-    outgoing: &mut Outgoing<Bytes>,
+    outgoing: &mut MessageSender<Bytes>,
     slice: Slice,
-) -> Result<Option<Slice>, StreamFault> {
+) -> Result<Option<Slice>, StreamError> {
     let (mut labels, mut message) = (Vec::new(), Vec::new());
     view.put_labels(series.labels.texts(), &mut labels);
     let (mut exemplars, mut held) = (series.exemplars(), Some(slice));

@@ -82,7 +82,7 @@ impl Frames {
         }
     }
 
-    /// Adds a message that is no series.
+    /// Adds a message that isn't a series.
     pub(super) fn put_message(&mut self, message: &impl Message) {
         self.end_batch();
         put_prefix(&mut self.made, message.encoded_len());

@@ -4,19 +4,19 @@ use silverback_proto::thanos::info::{ExemplarsInfo, InfoResponse, QueryApiInfo, 
 use silverback_proto::thanos::{Label, ZLabelSet};
 
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadFault, check_replayed};
+use crate::api::query::read_rejected::{ReadRejected, check_replayed};
 use crate::config::ThanosQueryApi;
 use silverback_model::limits::CHUNK_RANGE_MS;
 
-/// The oldest times that are told are multiples of this, in ms. Of nodes that say different ones, Thanos' distributed
-/// engine leaves all but the oldest out of expressions that look back to before they begin.
+/// The oldest times that are reported are multiples of this, in ms. Of nodes that say different ones, Thanos'
+/// distributed engine leaves all but the oldest out of expressions that look back to before they begin.
 const BEGIN_GRID_MS: i64 = CHUNK_RANGE_MS;
 
 /// What Thanos Query takes for a store of newest samples.
 const COMPONENT: &str = "receive";
 
 /// What the node is, once all its data is back.
-pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadFault> {
+pub(super) fn answer(reader: &Reader) -> Result<InfoResponse, ReadRejected> {
     check_replayed(reader)?;
     let label =
         |(name, value): &(Box<str>, Box<str>)| Label { name: name.to_string(), value: value.to_string() };

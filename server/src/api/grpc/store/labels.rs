@@ -13,7 +13,7 @@ use crate::api::grpc::query::begin;
 use crate::api::grpc::query::labels::texts;
 use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::routing::{Asker, ReadInFlight};
 use silverback_storage::message::{Selection, SeriesBatch, SeriesWanted, TextsWanted};
@@ -23,7 +23,7 @@ pub(super) async fn names(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: LabelNamesRequest,
-) -> Result<Roomed<LabelNamesResponse>, ReadFault> {
+) -> Result<Roomed<LabelNamesResponse>, ReadRejected> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let left_out = select::names(request.without_replica_labels, "without_replica_labels")?;
     let matchers = match select::narrowed(reader, &request.matchers).await? {
@@ -64,11 +64,11 @@ pub(super) async fn values(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: LabelValuesRequest,
-) -> Result<Roomed<LabelValuesResponse>, ReadFault> {
+) -> Result<Roomed<LabelValuesResponse>, ReadRejected> {
     let of = |values| LabelValuesResponse { values, warnings: Vec::new() };
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     if request.label.is_empty() {
-        return Err(ReadFault::BadRequest("label name parameter cannot be empty".to_owned()));
+        return Err(ReadRejected::BadRequest("label name parameter cannot be empty".to_owned()));
     }
     let left_out = select::names(request.without_replica_labels, "without_replica_labels")?;
     let matchers = match select::narrowed(reader, &request.matchers).await? {
@@ -88,7 +88,11 @@ pub(super) async fn values(
 }
 
 /// Whether there is a series.
-async fn is_any(reader: &Rc<Reader>, read: &ReadInFlight, selection: Selection) -> Result<bool, ReadFault> {
+async fn is_any(
+    reader: &Rc<Reader>,
+    read: &ReadInFlight,
+    selection: Selection,
+) -> Result<bool, ReadRejected> {
     let in_memory =
         RowStream::<SeriesBatch>::is_any(reader, read.lease(), selection.clone(), SeriesWanted::LabelSets);
     if in_memory.await? {

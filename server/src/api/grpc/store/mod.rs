@@ -29,8 +29,8 @@ use super::request_body::RequestBody;
 use super::stream::Answers;
 use super::{codec, with_room};
 use crate::api::query::Reader;
-use crate::api::query::http_api::promql::Client;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::http_api::promql::QuerySender;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::response::NodeResponse;
 use crate::routing::{Asker, SharedReservation};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
@@ -51,7 +51,7 @@ pub(crate) enum StoreMethod {
 pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
+    client: QuerySender,
     method: StoreMethod,
     request: Request<RequestBody>,
 ) -> NodeResponse {
@@ -104,7 +104,7 @@ fn free<A>(answer: A) -> Roomed<A> {
 async fn unary<Q, A>(
     reader: &Rc<Reader>,
     request: Request<RequestBody>,
-    answer: impl AsyncFnOnce(Q) -> Result<Roomed<A>, ReadFault>,
+    answer: impl AsyncFnOnce(Q) -> Result<Roomed<A>, ReadRejected>,
 ) -> NodeResponse
 where
     Q: Message + Default,
@@ -117,13 +117,13 @@ where
 async fn asked<Q, A>(
     reader: &Rc<Reader>,
     request: Request<RequestBody>,
-    answer: impl AsyncFnOnce(Q) -> Result<Roomed<A>, ReadFault>,
+    answer: impl AsyncFnOnce(Q) -> Result<Roomed<A>, ReadRejected>,
 ) -> NodeResponse
 where
     Q: Message + Default,
     A: Message + Send + 'static,
 {
-    let service = Question(Some(async move |message: Bytes| {
+    let service = UnaryHandler(Some(async move |message: Bytes| {
         let answered = counted(reader, async move { answer(decode(&message)?).await }).await?;
         let (answer, room) = answered.into_inner();
         match room {
@@ -140,7 +140,7 @@ where
 async fn streaming<Q: Message + Default>(
     reader: &Rc<Reader>,
     request: Request<RequestBody>,
-    answer: impl AsyncFnOnce(Q) -> Result<Answers<Bytes>, ReadFault>,
+    answer: impl AsyncFnOnce(Q) -> Result<Answers<Bytes>, ReadRejected>,
 ) -> NodeResponse {
     let opened = RefCell::new(None);
     let refused = asked(reader, request, async |question| {
@@ -152,16 +152,16 @@ async fn streaming<Q: Message + Default>(
     opened.into_inner().map_or(refused, framed::respond)
 }
 
-fn decode<Q: Message + Default>(message: &Bytes) -> Result<Q, ReadFault> {
+fn decode<Q: Message + Default>(message: &Bytes) -> Result<Q, ReadRejected> {
     // A clone is no copy: what is decoded shares the bytes.
     Q::decode(message.clone())
-        .map_err(|error| ReadFault::BadRequest(format!("the message is malformed: {error}")))
+        .map_err(|error| ReadRejected::BadRequest(format!("the message is malformed: {error}")))
 }
 
 /// A question that is answered once.
-struct Question<F>(Option<F>);
+struct UnaryHandler<F>(Option<F>);
 
-impl<F, Answering, A> UnaryService<Bytes> for Question<F>
+impl<F, Answering, A> UnaryService<Bytes> for UnaryHandler<F>
 where
     F: FnOnce(Bytes) -> Answering,
     Answering: Future<Output = Result<tonic::Response<A>, Status>>,

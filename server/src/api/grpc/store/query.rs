@@ -13,8 +13,8 @@ use super::select::{self, names};
 use super::series::query_shard;
 use crate::api::grpc::stream::Answers;
 use crate::api::query::Reader;
-use crate::api::query::http_api::promql::{self, Asked, Client, Seen, checked_range};
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::http_api::promql::{self, QueryParams, QuerySender, ViewOptions, checked_range};
+use crate::api::query::read_rejected::ReadRejected;
 use crate::routing::Asker;
 use silverback_promql::QueryTimes;
 
@@ -50,9 +50,9 @@ macro_rules! common {
 pub(super) async fn instant(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
+    client: QuerySender,
     request: QueryRequest,
-) -> Result<Answers<Bytes>, ReadFault> {
+) -> Result<Answers<Bytes>, ReadRejected> {
     let (bytes, batch_series) = (request.encoded_len(), select::limit(request.response_batch_size));
     let common = common!(request);
     let at_ms = match request.time_seconds {
@@ -67,9 +67,9 @@ pub(super) async fn instant(
 pub(super) async fn range(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
+    client: QuerySender,
     request: QueryRangeRequest,
-) -> Result<Answers<Bytes>, ReadFault> {
+) -> Result<Answers<Bytes>, ReadRejected> {
     let (bytes, batch_series) = (request.encoded_len(), select::limit(request.response_batch_size));
     let times = times_of(&request);
     let common = common!(request);
@@ -81,12 +81,12 @@ pub(super) async fn range(
 async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
-    asked: Result<Asked, ReadFault>,
+    client: QuerySender,
+    asked: Result<QueryParams, ReadRejected>,
     (request_bytes, batch_series): (usize, Option<usize>),
-) -> Result<Answers<Bytes>, ReadFault> {
+) -> Result<Answers<Bytes>, ReadRejected> {
     let mut room = reader.read_bytes.begin();
-    room.grow(request_bytes).map_err(|_| ReadFault::BudgetExceeded)?;
+    room.grow(request_bytes).map_err(|_| ReadRejected::BudgetExceeded)?;
     // From here on it counts as a query, too.
     reader.count(|counts| counts.thanos_queries += 1);
     let evaluated = promql::evaluated(reader, asker, client, asked, room).await?;
@@ -94,7 +94,7 @@ async fn answer(
 }
 
 impl Common {
-    fn asked(self, times: QueryTimes) -> Result<Asked, ReadFault> {
+    fn asked(self, times: QueryTimes) -> Result<QueryParams, ReadRejected> {
         if self.query.is_empty() && self.plan.is_some() {
             return Err(bad(
                 "query is empty: the text of an expression is evaluated here, and queryPlan isn't read",
@@ -113,26 +113,32 @@ impl Common {
             false => Vec::new(),
         };
         let shard = self.shard_info.map(query_shard).transpose()?.flatten();
-        Ok(Asked::from_outside(&self.query, times, lookback_ms, timeout, Seen { left_out, shard }))
+        Ok(QueryParams::from_outside(
+            &self.query,
+            times,
+            lookback_ms,
+            timeout,
+            ViewOptions { left_out, shard },
+        ))
     }
 }
 
-fn times_of(request: &QueryRangeRequest) -> Result<QueryTimes, ReadFault> {
+fn times_of(request: &QueryRangeRequest) -> Result<QueryTimes, ReadRejected> {
     let start_ms = ms("start_time_seconds", request.start_time_seconds)?;
     let end_ms = ms("end_time_seconds", request.end_time_seconds)?;
     checked_range(start_ms, end_ms, || ms("interval_seconds", request.interval_seconds))
 }
 
-fn bad(words: impl Into<String>) -> ReadFault {
-    ReadFault::BadRequest(words.into())
+fn bad(words: impl Into<String>) -> ReadRejected {
+    ReadRejected::BadRequest(words.into())
 }
 
-fn ms(name: &str, seconds: i64) -> Result<i64, ReadFault> {
+fn ms(name: &str, seconds: i64) -> Result<i64, ReadRejected> {
     seconds.checked_mul(1000).ok_or_else(|| bad(format!("{name}: {seconds} s are too many")))
 }
 
 /// A length of time; `None`, for 0: it isn't given.
-fn seconds(name: &str, seconds: i64) -> Result<Option<Duration>, ReadFault> {
+fn seconds(name: &str, seconds: i64) -> Result<Option<Duration>, ReadRejected> {
     match u64::try_from(seconds) {
         Ok(0) => Ok(None),
         Ok(seconds) => Ok(Some(Duration::from_secs(seconds))),

@@ -6,37 +6,37 @@ use silverback_proto::thanos::LabelMatcher;
 use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
 use crate::api::query::matchers::{MatcherCompiler, op_of_number};
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use silverback_model::UncompiledMatcher;
 use silverback_model::limits::READ_MATCHERS_MAX;
 
 /// The matchers about series' own labels.
-pub(super) async fn narrowed(reader: &Reader, asked: &[LabelMatcher]) -> Result<Narrowed, ReadFault> {
+pub(super) async fn narrowed(reader: &Reader, asked: &[LabelMatcher]) -> Result<Narrowed, ReadRejected> {
     let (mut matchers, mut compiler) = (Vec::with_capacity(asked.len()), MatcherCompiler::new(reader));
     for one in asked {
-        matchers.push(compiler.compile(matcher(one).map_err(ReadFault::BadRequest)?).await?);
+        matchers.push(compiler.compile(matcher(one).map_err(ReadRejected::BadRequest)?).await?);
     }
     reader.external.narrow(reader, matchers).await
 }
 
 /// What is asked for without a matcher about series' own labels.
-pub(super) fn too_broad() -> ReadFault {
-    ReadFault::BadRequest("no matchers specified (excluding external labels)".to_owned())
+pub(super) fn too_broad() -> ReadRejected {
+    ReadRejected::BadRequest("no matchers specified (excluding external labels)".to_owned())
 }
 
 /// Names of labels, ascending, each once: those that series are to be without, for example.
-pub(super) fn names(mut names: Vec<String>, what: &str) -> Result<Vec<Box<str>>, ReadFault> {
+pub(super) fn names(mut names: Vec<String>, what: &str) -> Result<Vec<Box<str>>, ReadRejected> {
     if names.len() > READ_MATCHERS_MAX {
         let count = names.len();
         let words = format!("{what} has {count} labels, at most {READ_MATCHERS_MAX} are allowed");
-        return Err(ReadFault::BadRequest(words));
+        return Err(ReadRejected::BadRequest(words));
     }
     names.sort_unstable();
     names.dedup();
     Ok(names.into_iter().map(String::into_boxed_str).collect())
 }
 
-/// So many at the most; `None`, for 0 and less: all.
+/// So many at most; `None`, for 0 and less: all.
 pub(super) fn limit(limit: i64) -> Option<usize> {
     usize::try_from(limit).ok().filter(|limit| *limit > 0)
 }

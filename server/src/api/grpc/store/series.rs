@@ -14,13 +14,13 @@ use silverback_proto::thanos::{SeriesRequest, ShardInfo};
 use super::frames::{Frames, STORED, chunk_len};
 use super::select;
 use crate::api::grpc::query::begin;
-use crate::api::grpc::stream::{Answers, Outgoing, streamed};
+use crate::api::grpc::stream::{Answers, MessageSender, streamed};
 use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
 use crate::api::query::frame::chunks_of_frame;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
-use crate::api::query::stream::StreamFault;
+use crate::api::query::stream::StreamError;
 use crate::routing::Asker;
 use silverback_runtime::Slice;
 use silverback_storage::message::{
@@ -32,7 +32,7 @@ pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: SeriesRequest,
-) -> Result<Answers<Bytes>, ReadFault> {
+) -> Result<Answers<Bytes>, ReadRejected> {
     let read = begin(reader, asker, &request.matchers, request.encoded_len()).await?;
     let (min_ms, max_ms) = (request.min_time, request.max_time);
     let matchers = match select::narrowed(reader, &request.matchers).await? {
@@ -68,7 +68,7 @@ impl Limits {
     }
 }
 
-fn wanted(reader: &Reader, request: SeriesRequest) -> Result<SeriesWanted, ReadFault> {
+fn wanted(reader: &Reader, request: SeriesRequest) -> Result<SeriesWanted, ReadRejected> {
     let shard = request.shard_info.map(query_shard).transpose()?.flatten();
     let left_out = select::names(request.without_replica_labels, "without_replica_labels")?;
     let view = Arc::new(ExternalView::new(reader.external.labels(), &left_out, shard));
@@ -79,14 +79,14 @@ fn wanted(reader: &Reader, request: SeriesRequest) -> Result<SeriesWanted, ReadF
 }
 
 /// `None`: all series are.
-pub(super) fn query_shard(asked: ShardInfo) -> Result<Option<QueryShard>, ReadFault> {
+pub(super) fn query_shard(asked: ShardInfo) -> Result<Option<QueryShard>, ReadRejected> {
     let ShardInfo { shard_index, total_shards, by, labels } = asked;
     if total_shards < 1 {
         return Ok(None);
     }
     if !(0..total_shards).contains(&shard_index) {
         let words = format!("shard_info: there is no shard {shard_index} of {total_shards}");
-        return Err(ReadFault::BadRequest(words));
+        return Err(ReadRejected::BadRequest(words));
     }
     let names = select::names(labels, "shard_info")?;
     let hashed = if by { HashedLabels::By(names) } else { HashedLabels::Without(names) };
@@ -97,8 +97,8 @@ async fn send(
     reader: &Reader,
     mut rows: RowStream<SeriesBatch>,
     limits: Limits,
-    outgoing: &mut Outgoing<Bytes>,
-) -> Result<(), StreamFault> {
+    outgoing: &mut MessageSender<Bytes>,
+) -> Result<(), StreamError> {
     let (mut frames, mut counted) = (Frames::new(STORED, limits.batch_series), Counted::default());
     let mut held = None;
     while let Some(slice) = rows.advance(held).await? {
@@ -119,9 +119,9 @@ async fn send_series(
     reader: &Reader,
     series: SeriesView<'_>,
     frames: &mut Frames,
-    outgoing: &mut Outgoing<Bytes>,
+    outgoing: &mut MessageSender<Bytes>,
     slice: Slice,
-) -> Result<Option<Slice>, StreamFault> {
+) -> Result<Option<Slice>, StreamError> {
     let (mut left, mut held) = (series.chunks(), Some(slice));
     loop {
         let count = chunks_of_frame(series.labels, left.clone(), chunk_len);

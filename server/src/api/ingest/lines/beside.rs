@@ -1,24 +1,24 @@
-//! What stands beside samples in Prometheus' text format and in OpenMetrics: exemplars behind a line's sample, and what
+//! What is beside samples in Prometheus' text format and in OpenMetrics: exemplars after a line's sample, and what
 //! comments say of metrics. None of it fails a request: what can't be kept is counted by reason.
 
 use super::number::{timestamp_ms, value};
 use super::prometheus_text::{is_blank, meaning, skip_blanks, take_bare, take_text};
 use super::scanner::{Scanner, unescape};
-use silverback_model::{ExemplarLabels, ExemplarRefused, Metadata, MetadataRefused, MetricType, SeriesId};
+use silverback_model::{ExemplarLabels, ExemplarRejected, Metadata, MetadataRejected, MetricType, SeriesId};
 use silverback_storage::message::PartExemplar;
 
-/// Reads `{trace_id="a"} 0.6 1700000000.5`: an exemplar of a series, at `sample_ms` where it tells no time. Its labels go
+/// Reads `{trace_id="a"} 0.6 1700000000.5`: an exemplar of a series, at `sample_ms` where it has no time. Its labels go
 /// to the end of `beside`.
 pub(super) fn read_exemplar(
     text: &[u8],
     series: SeriesId,
     sample_ms: i64,
     beside: &mut Vec<u8>,
-) -> Result<PartExemplar, ExemplarRefused> {
+) -> Result<PartExemplar, ExemplarRejected> {
     let mut scanner = Scanner::new(text);
     let mut texts = Vec::new();
-    let places = read_labels(&mut scanner, &mut texts).ok_or(ExemplarRefused::Malformed)?;
-    let (value, timestamp_ms) = read_number_and_time(&mut scanner).ok_or(ExemplarRefused::Malformed)?;
+    let places = read_labels(&mut scanner, &mut texts).ok_or(ExemplarRejected::Malformed)?;
+    let (value, timestamp_ms) = read_number_and_time(&mut scanner).ok_or(ExemplarRejected::Malformed)?;
     let mut labels = ExemplarLabels::default();
     for [begin, middle, end] in places {
         labels.push(&texts[begin..middle], &texts[middle..end])?;
@@ -87,7 +87,7 @@ pub enum SaidWhat<'l> {
     Unit(&'l [u8]),
 }
 
-/// Reads a comment from behind its `#`; `None`: it says nothing.
+/// Reads a comment from after its `#`; `None`: it says nothing.
 pub(super) fn read_comment<'l>(scanner: &mut Scanner<'l>) -> Option<Said<'l>> {
     skip_blanks(scanner);
     let keyword = scanner.take_while(|byte| !is_blank(byte));
@@ -109,14 +109,14 @@ pub(super) fn read_comment<'l>(scanner: &mut Scanner<'l>) -> Option<Said<'l>> {
 
 /// What the comments in front of a metric's lines have said so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct MetricComments {
     name: Vec<u8>,
     kind: MetricType,
     help: Vec<u8>,
     unit: Vec<u8>,
 }
 
-impl Told {
+impl MetricComments {
     /// Whether nothing was said.
     pub(super) fn is_empty(&self) -> bool {
         self.name.is_empty()
@@ -142,7 +142,7 @@ impl Told {
     }
 
     /// All of it.
-    pub(super) fn metadata(&self) -> Result<Metadata<'_>, MetadataRefused> {
+    pub(super) fn metadata(&self) -> Result<Metadata<'_>, MetadataRejected> {
         Metadata::new(&self.name, self.kind, &self.help, &self.unit)
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     /// Labels, value and time.
     type Read = (Vec<(String, String)>, f64, i64);
 
-    fn exemplar(text: &str) -> Result<Read, ExemplarRefused> {
+    fn exemplar(text: &str) -> Result<Read, ExemplarRejected> {
         let mut beside = b"before".to_vec();
         let read = read_exemplar(text.as_bytes(), SeriesId(1), 7, &mut beside)?;
         let labels = LabelBlock(&beside[read.labels_begin as usize..][..read.labels_len as usize]);
@@ -181,16 +181,16 @@ mod tests {
         for text in
             ["{", "{a}", "{a=b} 1", "{a=\"b\"}", "{a=\"b\"} x", "{} 1 x", "{} 1 2 3", "{a=\"b\" c=\"d\"} 1"]
         {
-            assert_eq!(exemplar(text), Err(ExemplarRefused::Malformed), "{text}");
+            assert_eq!(exemplar(text), Err(ExemplarRejected::Malformed), "{text}");
         }
-        assert_eq!(exemplar(r#"{a="1",a="2"} 1"#), Err(ExemplarRefused::BadLabels));
+        assert_eq!(exemplar(r#"{a="1",a="2"} 1"#), Err(ExemplarRejected::BadLabels));
         let long = format!("{{a=\"{}\"}} 1", "x".repeat(128));
-        assert_eq!(exemplar(&long), Err(ExemplarRefused::LabelsTooLong));
+        assert_eq!(exemplar(&long), Err(ExemplarRejected::LabelsTooLong));
     }
 
     #[test]
     fn comments_say_type_help_and_unit() {
-        let mut told = Told::default();
+        let mut told = MetricComments::default();
         for line in [
             " TYPE up gauge ",
             " HELP up a \\\"line\\\"\\nand a \\\\",

@@ -6,21 +6,21 @@ use std::time::Instant;
 
 use silverback_model::printable::Quoted;
 
-use super::beside::{Said, Told, read_exemplar};
-use super::influx_lines::Fields;
+use super::beside::{MetricComments, Said, read_exemplar};
+use super::influx_lines::LineFields;
 use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
-use crate::api::ingest::label_sets::{LabelSets, NotMade};
-use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
+use crate::api::ingest::label_sets::{LabelSets, LabelsRejected};
+use crate::api::ingest::remote_write::{MalformedError, MalformedErrorKind, SeriesSink, WriteRejected};
 use silverback_model::limits::{
     LINE_BYTES_MAX, REQUEST_EXEMPLARS_MAX, REQUEST_METADATA_BYTES_MAX, REQUEST_SAMPLES_MAX,
 };
 use silverback_model::{
-    ExemplarRefusals, ExemplarRefused, MetadataRefusals, MetadataRefused, RefusedReason, Sample, SeriesId,
-    SeriesIdHasher,
+    ExemplarRejected, ExemplarRejectedCounts, MetadataRejected, MetadataRejectedCounts, RefusedReason,
+    Sample, SeriesId, SeriesIdHasher,
 };
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
-use silverback_storage::message::{DefinitionBlock, LabelSpan, PartMetadata, Refusals};
+use silverback_storage::message::{DefinitionBlock, LabelSpan, PartMetadata, RejectedSamples};
 
 /// What a line or a sample takes beside its bytes, counted as bytes.
 const STEP_BYTES: usize = 64;
@@ -32,20 +32,20 @@ const SKIP_BYTES: usize = 32 << 10;
 const EXCERPT_BYTES: usize = 80;
 
 /// A format of lines.
-pub trait Format {
+pub trait LineFormat {
     /// Reads the line that `bytes` begin with; the labels of its series go to `sets`, which has begun.
-    fn read<'l>(&self, bytes: &'l [u8], sets: &mut LabelSets) -> Result<Line<'l>, LineFault>;
+    fn read<'l>(&self, bytes: &'l [u8], sets: &mut LabelSets) -> Result<ParsedLine<'l>, LineParseError>;
 }
 
 /// A line that was read.
 #[derive(Debug)]
-pub struct Line<'l> {
+pub struct ParsedLine<'l> {
     /// Its bytes, its end among them. A string may hold ends of lines.
     pub len: usize,
-    /// When, in ms since the Unix epoch, if it tells that.
+    /// When, in ms since the Unix epoch, if it says that.
     pub timestamp_ms: Option<i64>,
     /// What.
-    pub samples: Samples<'l>,
+    pub samples: LineSamples<'l>,
     /// The exemplar of its sample, as it stands there.
     pub exemplar: Option<&'l [u8]>,
     /// What it says of a metric: then it has no sample.
@@ -54,27 +54,27 @@ pub struct Line<'l> {
     pub strings: u64,
 }
 
-impl Line<'_> {
+impl ParsedLine<'_> {
     /// Of so many bytes.
     pub(super) fn of_nothing(len: usize) -> Self {
-        Self { len, timestamp_ms: None, samples: Samples::None, exemplar: None, said: None, strings: 0 }
+        Self { len, timestamp_ms: None, samples: LineSamples::None, exemplar: None, said: None, strings: 0 }
     }
 }
 
 /// The samples of a line.
 #[derive(Debug)]
-pub enum Samples<'l> {
+pub enum LineSamples<'l> {
     /// It has none.
     None,
     /// One, of the series of its labels.
     One(f64),
     /// One for each field, of a series by that name.
-    Fields(Fields<'l>),
+    Fields(LineFields<'l>),
 }
 
 /// Why a line can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineFault {
+pub struct LineParseError {
     /// What is wrong.
     pub words: &'static str,
     /// Where, in bytes from its begin: what follows the next end of a line is read again.
@@ -83,7 +83,7 @@ pub struct LineFault {
 
 /// A line of which not everything was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadLine {
+pub struct LineRejected {
     /// Its number; the first line is 1.
     pub number: u32,
     /// What is wrong with it, and its begin.
@@ -98,13 +98,13 @@ pub struct Decoded {
     /// Samples that were passed on.
     pub samples: u64,
     /// Samples that were not, and lines that can't be read, each of them as one.
-    pub refused: Refusals,
+    pub refused: RejectedSamples,
     /// The first line of these.
-    pub first: Option<BadLine>,
+    pub first: Option<LineRejected>,
     /// Exemplars that were refused, by reason.
-    pub exemplars_refused: ExemplarRefusals,
+    pub exemplars_refused: ExemplarRejectedCounts,
     /// Metadata that was.
-    pub metadata_refused: MetadataRefusals,
+    pub metadata_refused: MetadataRejectedCounts,
     /// The texts of exemplars and metadata.
     pub beside: Vec<u8>,
     /// Fields that are strings, which were skipped.
@@ -114,18 +114,18 @@ pub struct Decoded {
 /// Reads a request's lines; samples without a time get `now_ms`. Each sample goes to `sink` with the number of its
 /// label set and that of its line. `pause` is called between slices with the sink and the bytes of the label sets
 /// so far.
-pub async fn decode<F: Format, S: SeriesSink>(
+pub async fn decode<F: LineFormat, S: SeriesSink>(
     bytes: &[u8],
     format: &F,
     now_ms: i64,
     hasher: &SeriesIdHasher,
     sink: &mut S,
     known: &RefCell<KnownMetadata>,
-    pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
-) -> Result<Decoded, Rejection> {
+    pause: impl AsyncFnMut(&S, usize) -> Result<(), WriteRejected>,
+) -> Result<Decoded, WriteRejected> {
     if bytes.len() > LabelSpan::OFFSET_MAX {
-        let cause = MalformedCause::BodyTooLarge;
-        return Err(MalformedBody { offset: LabelSpan::OFFSET_MAX, cause }.into());
+        let cause = MalformedErrorKind::BodyTooLarge;
+        return Err(MalformedError { offset: LabelSpan::OFFSET_MAX, cause }.into());
     }
     let pacer = Pacer { pause, began: now(), bytes_left: LOOK_BYTES };
     let (sets, decoded) = (LabelSets::default(), Decoded::default());
@@ -141,7 +141,7 @@ pub async fn decode<F: Format, S: SeriesSink>(
         sets,
         name: Vec::new(),
         known,
-        told: Told::default(),
+        told: MetricComments::default(),
         exemplars: 0,
         decoded,
     };
@@ -170,20 +170,20 @@ struct Walk<'a, F, S, P> {
     name: Vec<u8>,
     known: &'a RefCell<KnownMetadata>,
     /// What comments have said of the metric whose lines follow.
-    told: Told,
+    told: MetricComments,
     exemplars: u64,
     decoded: Decoded,
 }
 
-/// Tells when others get their turn: bytes that are read and made take time.
+/// Says when others get their turn: bytes that are read and made take time.
 struct Pacer<P> {
     pause: P,
     began: Instant,
     bytes_left: usize,
 }
 
-impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Walk<'_, F, S, P> {
-    async fn step(&mut self, bytes: usize) -> Result<(), Rejection> {
+impl<F: LineFormat, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), WriteRejected>> Walk<'_, F, S, P> {
+    async fn step(&mut self, bytes: usize) -> Result<(), WriteRejected> {
         let pacer = &mut self.pacer;
         pacer.bytes_left = pacer.bytes_left.saturating_sub(STEP_BYTES + bytes);
         if pacer.bytes_left > 0 {
@@ -197,7 +197,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         Ok(())
     }
 
-    async fn line(&mut self) -> Result<(), Rejection> {
+    async fn line(&mut self) -> Result<(), WriteRejected> {
         self.sets.begin();
         let rest = &self.bytes[self.at..];
         let window = &rest[..rest.len().min(LINE_BYTES_MAX)];
@@ -215,12 +215,12 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
                 self.samples(line).await?;
                 self.go_on_at(end).await
             }
-            Err(LineFault { words, at }) => self.pass_over(at, words).await,
+            Err(LineParseError { words, at }) => self.pass_over(at, words).await,
         }
     }
 
     /// Refuses the present line, and goes on after the first end of a line from `at` on.
-    async fn pass_over(&mut self, at: usize, words: &str) -> Result<(), Rejection> {
+    async fn pass_over(&mut self, at: usize, words: &str) -> Result<(), WriteRejected> {
         self.refuse(RefusedReason::MalformedLine, words, &format!(": {words}"));
         let mut end = self.at + at;
         loop {
@@ -236,7 +236,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         }
     }
 
-    async fn go_on_at(&mut self, end: usize) -> Result<(), Rejection> {
+    async fn go_on_at(&mut self, end: usize) -> Result<(), WriteRejected> {
         let passed = &self.bytes[self.at..end];
         // One after another, where a line that was too long is longer than a slice takes.
         for piece in passed.chunks(SKIP_BYTES) {
@@ -247,7 +247,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         Ok(())
     }
 
-    async fn samples(&mut self, line: Line<'_>) -> Result<(), Rejection> {
+    async fn samples(&mut self, line: ParsedLine<'_>) -> Result<(), WriteRejected> {
         let timestamp_ms = line.timestamp_ms.unwrap_or(self.now_ms);
         self.name.clear();
         if let Some(said) = &line.said {
@@ -255,15 +255,15 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         }
         self.decoded.strings += line.strings;
         match line.samples {
-            Samples::None => {}
-            Samples::One(value) => {
+            LineSamples::None => {}
+            LineSamples::One(value) => {
                 self.tell();
                 let series = self.sample(Sample::new(timestamp_ms, value))?;
                 if let (Some(series), Some(exemplar)) = (series, line.exemplar) {
                     self.exemplar(series, exemplar, timestamp_ms);
                 }
             }
-            Samples::Fields(mut fields) => {
+            LineSamples::Fields(mut fields) => {
                 while let Some((field, value)) = fields.next_number() {
                     self.name.clear();
                     fields.write_name(field, &mut self.name);
@@ -282,7 +282,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         self.told.add(said);
     }
 
-    /// Passes on what comments have said, unless it was lately.
+    /// Passes on what comments have said, unless it was recently.
     fn tell(&mut self) {
         if self.told.is_empty() {
             return;
@@ -299,7 +299,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
                     return;
                 }
                 if self.decoded.beside.len() > REQUEST_METADATA_BYTES_MAX {
-                    return refused.add(MetadataRefused::TooMany, 1);
+                    return refused.add(MetadataRejected::TooMany, 1);
                 }
                 let part = PartMetadata::put(&said, &mut self.decoded.beside);
                 self.sink.metadata(&said, part);
@@ -312,7 +312,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
     fn exemplar(&mut self, series: SeriesId, text: &[u8], sample_ms: i64) {
         self.exemplars += 1;
         let read = match self.exemplars > REQUEST_EXEMPLARS_MAX {
-            true => Err(ExemplarRefused::TooMany),
+            true => Err(ExemplarRejected::TooMany),
             false => read_exemplar(text, series, sample_ms, &mut self.decoded.beside),
         };
         match read {
@@ -321,9 +321,9 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         }
     }
 
-    /// Passes a sample on: of the series of the shared labels, or of these and the present name. Tells the series,
+    /// Passes a sample on: of the series of the shared labels, or of these and the present name. Returns the series,
     /// unless it is refused.
-    fn sample(&mut self, sample: Sample) -> Result<Option<SeriesId>, MalformedBody> {
+    fn sample(&mut self, sample: Sample) -> Result<Option<SeriesId>, MalformedError> {
         let value = [&self.name[..]];
         let named = [("__name__", &value[..])];
         let own = if self.name.is_empty() { &[] } else { &named[..] };
@@ -335,17 +335,17 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
                 self.sink.sample(sample);
                 self.decoded.samples += 1;
             }
-            Err(NotMade::Refused(reason)) => self.refuse(reason, reason.text(), &reason.bound()),
-            Err(NotMade::TooMuch) => return Err(self.malformed(MalformedCause::LabelsTooLarge)),
+            Err(LabelsRejected::Refused(reason)) => self.refuse(reason, reason.text(), &reason.bound()),
+            Err(LabelsRejected::TooMuch) => return Err(self.malformed(MalformedErrorKind::LabelsTooLarge)),
         }
         if self.decoded.samples > REQUEST_SAMPLES_MAX {
-            return Err(self.malformed(MalformedCause::TooManySamples));
+            return Err(self.malformed(MalformedErrorKind::TooManySamples));
         }
         Ok(series)
     }
 
-    fn malformed(&self, cause: MalformedCause) -> MalformedBody {
-        MalformedBody { offset: self.at, cause }
+    fn malformed(&self, cause: MalformedErrorKind) -> MalformedError {
+        MalformedError { offset: self.at, cause }
     }
 
     /// Refuses a sample, or the whole line, in these words; `besides` is what the reason's own lack.
@@ -355,7 +355,7 @@ impl<F: Format, S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>
         let example = || (format!("line {number} {}:", excerpt(line)), besides.to_owned());
         self.decoded.refused.refuse(reason, 1, &job, example);
         if self.decoded.first.is_none() {
-            self.decoded.first = Some(BadLine { number, words: format!("{words}: {}", excerpt(line)) });
+            self.decoded.first = Some(LineRejected { number, words: format!("{words}: {}", excerpt(line)) });
         }
     }
 }
@@ -400,7 +400,7 @@ pub(super) mod tests {
             Self { samples: samples.iter().map(sample).collect(), ..Self::default() }
         }
 
-        /// Nothing came of the line but one refusal, which is told in these words among others.
+        /// Nothing came of the line but one refusal, which is reported in these words among others.
         pub(crate) fn check_refused_once(&self, line: &str, words: &str) {
             let first = self.first.as_ref().unwrap_or_else(|| panic!("{line} is taken"));
             assert!(first.contains(words), "{line}: {first}");
@@ -432,9 +432,9 @@ pub(super) mod tests {
     }
 
     fn decode_counting(
-        format: &impl Format,
+        format: &impl LineFormat,
         bytes: &[u8],
-    ) -> (Result<Decoded, Rejection>, Collected, SeriesIdHasher, usize) {
+    ) -> (Result<Decoded, WriteRejected>, Collected, SeriesIdHasher, usize) {
         let (hasher, mut sink, mut pauses) = (SeriesIdHasher::new(1, ""), Collected::default(), 0);
         let pause = async |_: &Collected, _| {
             pauses += 1;
@@ -445,7 +445,7 @@ pub(super) mod tests {
     }
 
     /// Decodes lines, 7 being now.
-    pub(crate) fn run(format: &impl Format, bytes: &[u8]) -> Told {
+    pub(crate) fn run(format: &impl LineFormat, bytes: &[u8]) -> Told {
         let (decoded, sink, hasher, _) = decode_counting(format, bytes);
         let Decoded { labels, samples, refused, first, strings, .. } = decoded.unwrap();
         assert_eq!((sink.series.len() as u64, sink.samples.len() as u64), (samples, samples));
@@ -461,7 +461,7 @@ pub(super) mod tests {
         Told {
             samples: sink.series.iter().enumerate().map(sample).collect(),
             refused: refused.counts.total(),
-            first: first.map(|BadLine { number, words }| format!("line {number}: {words}")),
+            first: first.map(|LineRejected { number, words }| format!("line {number}: {words}")),
             exemplars: sink.exemplars,
             strings,
         }
@@ -504,7 +504,7 @@ pub(super) mod tests {
         let value = "x".repeat(LINE_BYTES_MAX - "m f=\"\"\n".len());
         let told = run(&InfluxLines::default(), format!("m f=\"{value}\"\nm f=1").as_bytes());
         assert_eq!((told.samples.len(), told.refused, told.strings), (1, 0, 1));
-        // What a cut makes of a line, a number with fewer digits, is none.
+        // What a cut makes of a line, a number with fewer digits, isn't one.
         let value = "\n".repeat(LINE_BYTES_MAX - "m f=\"\",g=12".len());
         let told = run(&InfluxLines::default(), format!("m f=\"{value}\",g=1234567\nm f=1").as_bytes());
         assert_eq!((told.samples.len(), told.refused), (1, 1));
@@ -531,8 +531,8 @@ pub(super) mod tests {
         let tags: String = (0..10).map(|i| format!(",t{i}={}", "x".repeat(8000))).collect();
         let line = format!("m{tags} {fields}last=1");
         let (decoded, ..) = decode_counting(&InfluxLines::default(), line.as_bytes());
-        let cause = MalformedCause::LabelsTooLarge;
-        assert_eq!(decoded.map(|_| ()), Err(Rejection::Malformed(MalformedBody { offset: 0, cause })));
+        let cause = MalformedErrorKind::LabelsTooLarge;
+        assert_eq!(decoded.map(|_| ()), Err(WriteRejected::Malformed(MalformedError { offset: 0, cause })));
     }
 
     #[test]

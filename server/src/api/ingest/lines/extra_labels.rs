@@ -7,7 +7,7 @@ use percent_encoding::percent_decode;
 use silverback_model::printable::Quoted;
 
 use crate::api::ingest::label_sets::LabelSets;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use silverback_model::limits::LABELS_MAX;
 
 /// What marks a value in a path that is in base64.
@@ -19,7 +19,7 @@ pub struct ExtraLabels(Vec<(String, String)>);
 
 impl ExtraLabels {
     /// Adds a parameter of the query, `name=value`.
-    pub(crate) fn add_parameter(&mut self, parameter: &str) -> Result<(), Rejection> {
+    pub(crate) fn add_parameter(&mut self, parameter: &str) -> Result<(), WriteRejected> {
         match parameter.split_once('=') {
             Some((name, value)) if !name.is_empty() => self.set(name.to_owned(), value.to_owned()),
             Some(_) | None => Err(bad(format!("extra_label={}: name=value is wanted", Quoted(parameter)))),
@@ -27,7 +27,7 @@ impl ExtraLabels {
     }
 
     /// Adds the labels of a path, `job/<job>/<name>/<value>…`, in percent-encoding.
-    pub(crate) fn add_path(&mut self, path: &str) -> Result<(), Rejection> {
+    pub(crate) fn add_path(&mut self, path: &str) -> Result<(), WriteRejected> {
         let mut words = path.trim_end_matches('/').split('/').map(decode);
         let mut is_first = true;
         while let Some(name) = words.next() {
@@ -48,7 +48,7 @@ impl ExtraLabels {
     }
 
     /// Of one name the last counts.
-    fn set(&mut self, name: String, value: String) -> Result<(), Rejection> {
+    fn set(&mut self, name: String, value: String) -> Result<(), WriteRejected> {
         if let Some((_, given)) = self.0.iter_mut().find(|(given, _)| *given == name) {
             *given = value;
             return Ok(());
@@ -71,27 +71,27 @@ impl ExtraLabels {
     }
 }
 
-fn decode(word: &str) -> Result<String, Rejection> {
+fn decode(word: &str) -> Result<String, WriteRejected> {
     let decoded = percent_decode(word.as_bytes()).decode_utf8();
     decoded.map(Into::into).map_err(|_| bad("a label in the path is not valid UTF-8"))
 }
 
 /// Padded or not; a lone `=` stands for nothing at all.
-fn from_base64(value: &str) -> Result<String, Rejection> {
+fn from_base64(value: &str) -> Result<String, WriteRejected> {
     let bytes = BASE64.decode(value.trim_end_matches('='));
     let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or_else(|| bad(format!("{} in the path is not text in URL-safe base64", Quoted(value))))
 }
 
-fn bad(words: impl Into<String>) -> Rejection {
-    Rejection::Parameter(words.into())
+fn bad(words: impl Into<String>) -> WriteRejected {
+    WriteRejected::Parameter(words.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn labels(made: Result<ExtraLabels, Rejection>) -> Result<Vec<(String, String)>, String> {
+    fn labels(made: Result<ExtraLabels, WriteRejected>) -> Result<Vec<(String, String)>, String> {
         made.map(|labels| labels.0).map_err(|rejection| rejection.to_string())
     }
 

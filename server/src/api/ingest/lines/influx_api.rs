@@ -14,7 +14,7 @@ use super::report::LineReport;
 use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::answer::WriteResponse;
 use crate::api::ingest::write_endpoint::{refuse, respond};
 use crate::api::query::http_api::params::Params;
@@ -50,7 +50,7 @@ pub async fn write<B: HttpBody>(caller: &Caller, dialect: Dialect, request: Requ
             response
         }
         Err(rejection) => {
-            refuse(caller, dialect.says(WriteResponse::to_rejection(None, &rejection)), &rejection)
+            refuse(caller, dialect.says(WriteResponse::to_rejected(None, &rejection)), &rejection)
         }
     }
 }
@@ -59,7 +59,7 @@ async fn take_in<B: HttpBody>(
     ingest: &Ingest,
     dialect: Dialect,
     request: Request<B>,
-) -> Result<LineReport, Rejection> {
+) -> Result<LineReport, WriteRejected> {
     let arrived_ms = ingest.clock.now_ms();
     check_head(ingest, &[Method::POST], request.method(), request.headers())?;
     let params = params(&request).await?;
@@ -76,7 +76,7 @@ fn partial(report: &LineReport) -> String {
 }
 
 impl Dialect {
-    fn precision(self, params: &Params) -> Result<Precision, Rejection> {
+    fn precision(self, params: &Params) -> Result<Precision, WriteRejected> {
         let text = params.get("precision").unwrap_or("ns");
         Ok(match (text, self) {
             ("ns", _) | ("n", Self::V1) => Precision::Nanoseconds,
@@ -88,7 +88,7 @@ impl Dialect {
             (_unknown, _) => {
                 let units = self.units();
                 let words = format!("invalid precision {}; valid are {units}", Quoted(text));
-                return Err(Rejection::Parameter(words));
+                return Err(WriteRejected::Parameter(words));
             }
         })
     }
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    fn says(dialect: Dialect, rejection: &Rejection) -> (u16, String, Option<String>) {
-        let answer = dialect.says(WriteResponse::to_rejection(None, rejection));
+    fn says(dialect: Dialect, rejection: &WriteRejected) -> (u16, String, Option<String>) {
+        let answer = dialect.says(WriteResponse::to_rejected(None, rejection));
         let retry = answer.headers.get(RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(answer.headers[CONTENT_TYPE], JSON);
         (answer.status.as_u16(), answer.text, retry)
@@ -144,20 +144,20 @@ mod tests {
 
     #[test]
     fn refusals_have_the_shape_of_their_version() {
-        let rejection = Rejection::Parameter("a \"b\"".into());
+        let rejection = WriteRejected::Parameter("a \"b\"".into());
         assert_eq!(says(Dialect::V1, &rejection), (400, r#"{"error":"a \"b\""}"#.into(), None));
         let expect = r#"{"code":"invalid","message":"a \"b\""}"#;
         assert_eq!(says(Dialect::V2, &rejection), (400, expect.into(), None));
-        let (status, text, retry) = says(Dialect::V2, &Rejection::Overloaded);
+        let (status, text, retry) = says(Dialect::V2, &WriteRejected::Overloaded);
         assert_eq!((status, retry.as_deref()), (429, Some("1")));
         assert!(text.starts_with(r#"{"code":"too many requests","#), "{text}");
-        let (_, text, _) = says(Dialect::V2, &Rejection::BodyTooLarge { limit_bytes: 9 });
+        let (_, text, _) = says(Dialect::V2, &WriteRejected::BodyTooLarge { limit_bytes: 9 });
         assert!(text.starts_with(r#"{"code":"request too large","#), "{text}");
     }
 
     #[test]
     fn what_passes_is_no_4xx_for_version_1() {
-        for rejection in [Rejection::Overloaded, Rejection::MemoryFull { limit_bytes: 1 }] {
+        for rejection in [WriteRejected::Overloaded, WriteRejected::MemoryFull { limit_bytes: 1 }] {
             let (status, _, retry) = says(Dialect::V1, &rejection);
             assert_eq!((status, retry.is_some()), (503, true));
         }

@@ -5,13 +5,13 @@
 //! ```
 //!
 //! Each field that is a number or a truth is a sample of the series `<measurement>_<field>`, named as
-//! VictoriaMetrics names it, with the tags as labels; names stay as they are, any UTF-8. Strings are no samples:
+//! VictoriaMetrics names it, with the tags as labels; names stay as they are, any UTF-8. Strings aren't samples:
 //! they are counted. A line is taken whole or not at all.
 //!
 //! A backslash escapes a comma, a blank and, but in measurements, an equals sign; before anything else it stands for
 //! itself, and two of them are two, as InfluxDB and Telegraf have it.
 
-use super::decode::{Format, Line, LineFault, Samples};
+use super::decode::{LineFormat, LineParseError, LineSamples, ParsedLine};
 use super::extra_labels::ExtraLabels;
 use super::number::{finite, whole};
 use super::scanner::{Scanner, unescape};
@@ -62,7 +62,7 @@ impl Precision {
 
 /// The fields of a line that was read.
 #[derive(Debug, Clone, Copy)]
-pub struct Fields<'l> {
+pub struct LineFields<'l> {
     measurement: &'l [u8],
     rest: Scanner<'l>,
 }
@@ -73,18 +73,18 @@ enum Value {
     Text,
 }
 
-impl Format for InfluxLines {
-    fn read<'l>(&self, bytes: &'l [u8], sets: &mut LabelSets) -> Result<Line<'l>, LineFault> {
+impl LineFormat for InfluxLines {
+    fn read<'l>(&self, bytes: &'l [u8], sets: &mut LabelSets) -> Result<ParsedLine<'l>, LineParseError> {
         let mut scanner = Scanner::new(bytes);
         skip_blanks(&mut scanner);
         if matches!(scanner.peek(), None | Some(b'#' | b'\n' | b'\r')) {
             scanner.take_while(|byte| byte != b'\n');
             scanner.eat(b'\n');
             let len = scanner.at();
-            return Ok(Line::of_nothing(len));
+            return Ok(ParsedLine::of_nothing(len));
         }
         let read = self.read_line(&mut scanner, sets);
-        read.map_err(|words| LineFault { words, at: scanner.at() })
+        read.map_err(|words| LineParseError { words, at: scanner.at() })
     }
 }
 
@@ -93,14 +93,14 @@ impl InfluxLines {
         &self,
         scanner: &mut Scanner<'l>,
         sets: &mut LabelSets,
-    ) -> Result<Line<'l>, &'static str> {
+    ) -> Result<ParsedLine<'l>, &'static str> {
         let measurement = self.read_series(scanner, sets)?;
         let start = scanner.at();
         let strings = check_fields(scanner)?;
-        let fields = Fields { measurement, rest: Scanner::new(scanner.since(start)) };
+        let fields = LineFields { measurement, rest: Scanner::new(scanner.since(start)) };
         let timestamp_ms = self.read_time(scanner)?;
-        let (len, samples) = (scanner.at(), Samples::Fields(fields));
-        Ok(Line { timestamp_ms, samples, strings, ..Line::of_nothing(len) })
+        let (len, samples) = (scanner.at(), LineSamples::Fields(fields));
+        Ok(ParsedLine { timestamp_ms, samples, strings, ..ParsedLine::of_nothing(len) })
     }
 
     /// A measurement and its tags, up to the first field. Gives the measurement as it is written.
@@ -139,7 +139,7 @@ impl InfluxLines {
         let time = match scanner.take_while(|byte| !matches!(byte, b' ' | b'\r' | b'\n')) {
             [] => None,
             text => {
-                let time = whole(text).ok_or("the time is no whole number")?;
+                let time = whole(text).ok_or("the time isn't a whole number")?;
                 Some(self.precision.to_ms(time).ok_or("the time doesn't fit into 64 bits")?)
             }
         };
@@ -195,23 +195,23 @@ fn take_field<'l>(scanner: &mut Scanner<'l>) -> Result<(&'l [u8], Value), &'stat
     Ok((name, Value::Text))
 }
 
-/// A value that is no string.
+/// A value that isn't a string.
 fn number(text: &[u8]) -> Result<f64, &'static str> {
     match text {
         [] => Err("a field's value is missing"),
         b"t" | b"T" | b"true" | b"True" | b"TRUE" => Ok(1.0),
         b"f" | b"F" | b"false" | b"False" | b"FALSE" => Ok(0.0),
         [digits @ .., b'i'] => {
-            whole::<i64>(digits).map(|int| int as f64).ok_or("an integer is none of 64 bits")
+            whole::<i64>(digits).map(|int| int as f64).ok_or("an integer doesn't fit into 64 bits")
         }
         [digits @ .., b'u'] => {
-            whole::<u64>(digits).map(|int| int as f64).ok_or("an unsigned integer is none of 64 bits")
+            whole::<u64>(digits).map(|int| int as f64).ok_or("an unsigned integer doesn't fit into 64 bits")
         }
-        text => finite(text).ok_or("a field's value is no number, no truth and no string in double quotes"),
+        text => finite(text).ok_or("a field's value isn't a number, a boolean or a string in double quotes"),
     }
 }
 
-impl<'l> Fields<'l> {
+impl<'l> LineFields<'l> {
     /// The name of the next field that is a sample, as it is written, and its value.
     pub(crate) fn next_number(&mut self) -> Option<(&'l [u8], f64)> {
         while !self.rest.is_done() {
@@ -372,16 +372,16 @@ mod tests {
         check_refused("m f", "= is missing after a field's name");
         check_refused("m f=1,", "a field's name is missing");
         check_refused("m f=", "a field's value is missing");
-        check_refused("m f=one", "a field's value is no number");
+        check_refused("m f=one", "a field's value isn't a number");
         for value in ["NaN", "1e999", "-Inf", "1.5.2", "truE"] {
-            check_refused(&format!("m f={value}"), "a field's value is no number");
+            check_refused(&format!("m f={value}"), "a field's value isn't a number");
         }
-        check_refused("m f=1.5i", "an integer is none of 64 bits");
-        check_refused("m f=9223372036854775808i", "an integer is none");
+        check_refused("m f=1.5i", "an integer doesn't fit into 64 bits");
+        check_refused("m f=9223372036854775808i", "an integer doesn't fit");
         check_refused("m f=-1u", "an unsigned integer");
         check_refused("m f=\"a", "a string isn't closed");
         check_refused("m f=\"a\"b", "a string ends before its field");
-        check_refused("m f=1 1.5", "the time is no whole number");
+        check_refused("m f=1 1.5", "the time isn't a whole number");
         check_refused("m f=1 1 2", "something after the time");
         check_refused("m,__name__=x f=1", "a tag is named __name__");
     }

@@ -3,13 +3,13 @@
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request};
 
-use super::decode::{Decoded, Format, decode};
+use super::decode::{Decoded, LineFormat, decode};
 use super::report::LineReport;
 use crate::api::http::gzip_body::{Arrived, read_body};
 use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::known_metadata::KnownMetadata;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::remote_write::negotiate::header_text;
 use crate::api::ingest::write::{check_ready, send_defined};
@@ -19,12 +19,12 @@ use silverback_runtime::{now, reactor_polled};
 use silverback_storage::message::AcceptorCounts;
 
 /// The parameters of a request's query.
-pub(crate) async fn params<B>(request: &Request<B>) -> Result<Params, Rejection> {
+pub(crate) async fn params<B>(request: &Request<B>) -> Result<Params, WriteRejected> {
     let mut params = Params::default();
     let query = request.uri().query().unwrap_or_default();
     // A query is no longer than a head, which takes no slice.
     let added = params.add(query.as_bytes(), &mut async || {}).await;
-    added.map_err(|fault| Rejection::Parameter(fault.to_string()))?;
+    added.map_err(|fault| WriteRejected::Parameter(fault.to_string()))?;
     Ok(params)
 }
 
@@ -34,27 +34,27 @@ pub(crate) fn check_head(
     allowed: &[Method],
     method: &Method,
     headers: &HeaderMap,
-) -> Result<(), Rejection> {
+) -> Result<(), WriteRejected> {
     if !allowed.contains(method) {
-        return Err(Rejection::Method);
+        return Err(WriteRejected::Method);
     }
     // Any other type may be lines: curl and scripts name the strangest.
     let content_type = header_text(headers, CONTENT_TYPE)?;
     if content_type.to_ascii_lowercase().contains("protobuf") {
-        return Err(Rejection::NotText(content_type.to_owned()));
+        return Err(WriteRejected::NotText(content_type.to_owned()));
     }
     check_ready(ingest)
 }
 
-/// Stores a request's lines, and tells what became of them once that is acknowledged. Samples without a time get
+/// Stores a request's lines, and returns what became of them once that is acknowledged. Samples without a time get
 /// `now_ms`; `count` counts the request.
 pub(crate) async fn store<B: HttpBody>(
     ingest: &Ingest,
     request: Request<B>,
-    format: &impl Format,
+    format: &impl LineFormat,
     now_ms: i64,
     count: impl FnOnce(&mut AcceptorCounts),
-) -> Result<LineReport, Rejection> {
+) -> Result<LineReport, WriteRejected> {
     let (head, body) = request.into_parts();
     let Arrived { bytes, mut reserved, held_bytes } = read_body(ingest, &head.headers, body).await?;
     ingest.count(count);

@@ -18,7 +18,7 @@ mod prometheus_text;
 mod report;
 mod scanner;
 
-pub use decode::{BadLine, Decoded, Format, decode};
+pub use decode::{Decoded, LineFormat, LineRejected, decode};
 pub use extra_labels::ExtraLabels;
 pub use influx_api::{Dialect, ping, write};
 pub use influx_lines::{InfluxLines, Precision};

@@ -1,6 +1,6 @@
 //! Values and times as lines write them.
 
-/// What Prometheus stores for a NaN that is no staleness marker.
+/// What Prometheus stores for a NaN that isn't a staleness marker.
 const NORMAL_NAN_BITS: u64 = 0x7ff8_0000_0000_0001;
 
 /// A value in Prometheus' text format: a number as Go and Rust write it, `NaN`, `+Inf`, `-Inf`. None, as there, for
@@ -33,7 +33,7 @@ pub(crate) fn timestamp_ms(text: &[u8]) -> Option<i64> {
     }
     let time = finite(text)?;
     let ms = if time.abs() <= SECONDS_MAX as f64 { time * 1000.0 } else { time }.round();
-    // Within what a float tells from its neighbours.
+    // Within the precision of a float.
     (ms.abs() < (1_u64 << 53) as f64).then_some(ms as i64)
 }
 

@@ -12,7 +12,7 @@ use super::report::LineReport;
 use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::answer::WriteResponse;
 use crate::api::ingest::write_endpoint::{refuse, respond};
 use crate::api::response::NodeResponse;
@@ -43,7 +43,7 @@ pub async fn import<B: HttpBody>(caller: &Caller, path: (Import, &str), request:
             caller.note_refused(&report.samples.examples);
             respond(WriteResponse::in_words(&report.samples, || report.words()))
         }
-        Err(rejection) => refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection),
+        Err(rejection) => refuse(caller, WriteResponse::to_rejected(None, &rejection), &rejection),
     }
 }
 
@@ -51,7 +51,7 @@ async fn take_in<B: HttpBody>(
     ingest: &Ingest,
     (import, named): (Import, &str),
     request: Request<B>,
-) -> Result<LineReport, Rejection> {
+) -> Result<LineReport, WriteRejected> {
     let arrived_ms = ingest.clock.now_ms();
     check_head(ingest, import.methods(), request.method(), request.headers())?;
     let params = params(&request).await?;
@@ -66,7 +66,8 @@ async fn take_in<B: HttpBody>(
         .await
 }
 
-fn default_time(text: &str) -> Result<i64, Rejection> {
-    let wrong = || Rejection::Parameter(format!("timestamp={}: whole milliseconds are wanted", Quoted(text)));
+fn default_time(text: &str) -> Result<i64, WriteRejected> {
+    let wrong =
+        || WriteRejected::Parameter(format!("timestamp={}: whole milliseconds are wanted", Quoted(text)));
     whole(text.as_bytes()).ok_or_else(wrong)
 }

@@ -10,7 +10,7 @@
 //! say what a metric is (`# TYPE`, `# HELP`, `# UNIT`) or nothing; exemplars are read once their series is known.
 
 use super::beside::read_comment;
-use super::decode::{Format, Line, LineFault, Samples};
+use super::decode::{LineFormat, LineParseError, LineSamples, ParsedLine};
 use super::extra_labels::ExtraLabels;
 use super::number::{timestamp_ms, value};
 use super::scanner::{Scanner, unescape};
@@ -23,25 +23,30 @@ pub struct PrometheusText {
     pub extra: ExtraLabels,
 }
 
-impl Format for PrometheusText {
-    fn read<'l>(&self, bytes: &'l [u8], sets: &mut LabelSets) -> Result<Line<'l>, LineFault> {
+impl LineFormat for PrometheusText {
+    fn read<'l>(&self, bytes: &'l [u8], sets: &mut LabelSets) -> Result<ParsedLine<'l>, LineParseError> {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let line = &bytes[..end.unwrap_or(bytes.len())];
         let len = end.map_or(line.len(), |end| end + 1);
         let mut scanner = Scanner::new(line.strip_suffix(b"\r").unwrap_or(line));
         skip_blanks(&mut scanner);
         if scanner.is_done() {
-            return Ok(Line::of_nothing(len));
+            return Ok(ParsedLine::of_nothing(len));
         }
         if scanner.eat(b'#') {
-            return Ok(Line { said: read_comment(&mut scanner), ..Line::of_nothing(len) });
+            return Ok(ParsedLine { said: read_comment(&mut scanner), ..ParsedLine::of_nothing(len) });
         }
         // What is wrong with a line never lies beyond it.
-        let fault = |words| LineFault { words, at: 0 };
+        let fault = |words| LineParseError { words, at: 0 };
         self.read_series(&mut scanner, sets).map_err(fault)?;
         let value = read_value(&mut scanner).map_err(fault)?;
         let (timestamp_ms, exemplar) = read_rest(&mut scanner).map_err(fault)?;
-        Ok(Line { timestamp_ms, samples: Samples::One(value), exemplar, ..Line::of_nothing(len) })
+        Ok(ParsedLine {
+            timestamp_ms,
+            samples: LineSamples::One(value),
+            exemplar,
+            ..ParsedLine::of_nothing(len)
+        })
     }
 }
 
@@ -87,7 +92,7 @@ impl PrometheusText {
         if scanner.eat(b'=') {
             skip_blanks(scanner);
             if scanner.peek() != Some(b'"') {
-                return Err("a label's value stands in double quotes");
+                return Err("a label's value must be in double quotes");
             }
             let value = take_text(scanner)?;
             match is_quoted {
@@ -112,7 +117,7 @@ fn read_value(scanner: &mut Scanner<'_>) -> Result<f64, &'static str> {
     skip_blanks(scanner);
     match scanner.take_while(|byte| !is_blank(byte)) {
         [] => Err("the value is missing"),
-        text => value(text).ok_or("the value is no number"),
+        text => value(text).ok_or("the value isn't a number"),
     }
 }
 
@@ -228,11 +233,11 @@ mod tests {
     fn a_line_that_can_t_be_read_is_told_why() {
         check_refused("up", "line 1: the value is missing: \"up\"");
         check_refused("up{a=\"b\"}", "the value is missing");
-        check_refused("up one", "the value is no number");
+        check_refused("up one", "the value isn't a number");
         check_refused("up 1 soon", "the time is neither");
         check_refused("up 1 1700000000000 x", "something after the time");
         check_refused("up{a=\"b} 1", "a double quote isn't closed");
-        check_refused("up{a=b} 1", "a label's value stands in double quotes");
+        check_refused("up{a=b} 1", "a label's value must be in double quotes");
         check_refused("up{a} 1", "= is missing");
         check_refused("up{=\"a\"} 1", "a label's name is missing");
         check_refused("up{\"\"=\"a\"} 1", "a label's name is missing");
@@ -247,8 +252,8 @@ mod tests {
     #[test]
     fn label_sets_are_checked_as_remote_write_s_are() {
         check_refused("{a=\"b\"} 1", "series without a metric name");
-        check_refused("up{\"down\"} 1", "label name stands twice");
-        check_refused("up{a=\"1\",a=\"2\"} 1", "label name stands twice");
+        check_refused("up{\"down\"} 1", "label name occurs twice");
+        check_refused("up{a=\"1\",a=\"2\"} 1", "label name occurs twice");
         check_refused(&format!("up{{a=\"{}\"}} 1", "x".repeat(9000)), "label name or value is too long");
         let many: String = (0..400).map(|i| format!("l{i}=\"x\",")).collect();
         check_refused(&format!("up{{{many}}} 1"), "series has too many labels");

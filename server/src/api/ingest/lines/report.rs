@@ -1,9 +1,9 @@
-//! From what became of a request's lines to what its sender is told: how much was stored, how much wasn't and why,
+//! From what became of a request's lines to the report to its sender: how much was stored, how much wasn't and why,
 //! and the first line of that.
 
-use super::decode::BadLine;
+use super::decode::LineRejected;
 use crate::api::ingest::remote_write::answer::WriteReport;
-use silverback_storage::message::{Examples, RefusedRef};
+use silverback_storage::message::{Examples, RejectedRef};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub struct LineReport {
     pub samples: WriteReport,
     /// Fields that are strings, which were skipped.
     pub strings: u64,
-    first: Option<BadLine>,
+    first: Option<LineRejected>,
 }
 
 impl LineReport {
     /// Of the samples, and the first line that was not stored whole before the shards were asked.
-    pub(crate) fn new(samples: WriteReport, first: Option<BadLine>, strings: u64) -> Self {
+    pub(crate) fn new(samples: WriteReport, first: Option<LineRejected>, strings: u64) -> Self {
         let by_shards = samples.by_ref.iter().min_by_key(|refused| refused.stream_ref);
         let by_shards = by_shards.map(|refused| of_shard(refused, &samples.examples));
         let first = first.into_iter().chain(by_shards).min_by_key(|line| line.number);
@@ -36,20 +36,20 @@ impl LineReport {
         let of = refused + written;
         let mut words =
             format!("{refused} of {of} samples refused, {written} stored: {}", self.samples.reasons());
-        if let Some(BadLine { number, words: why }) = &self.first {
+        if let Some(LineRejected { number, words: why }) = &self.first {
             words.push_str(&format!("; first: line {number}: {why}"));
         }
         words
     }
 }
 
-/// Which series the first one is, no shard tells: one that was refused for the same reason stands for it.
-fn of_shard(refused: &RefusedRef, examples: &Examples) -> BadLine {
+/// Which series the first one is, no shard says: one that was refused for the same reason stands for it.
+fn of_shard(refused: &RejectedRef, examples: &Examples) -> LineRejected {
     let mut words = refused.reason.text().to_owned();
     if let Some(example) = examples.iter().find(|example| example.reason == refused.reason) {
         words.push_str(&format!("; for example {}", example.words));
     }
-    BadLine { number: refused.stream_ref, words }
+    LineRejected { number: refused.stream_ref, words }
 }
 
 #[cfg(test)]
@@ -63,12 +63,12 @@ mod tests {
             samples.refused.add(*reason, 1);
             let words = || (format!("{{a=\"{stream_ref}\"}}"), ": 1 is stored".to_owned());
             samples.examples.add(*reason, 1, "", words);
-            samples.by_ref.push(RefusedRef { stream_ref: *stream_ref, reason: *reason, samples: 1 });
+            samples.by_ref.push(RejectedRef { stream_ref: *stream_ref, reason: *reason, samples: 1 });
         }
         if malformed.is_some() {
             samples.refused.add(RefusedReason::MalformedLine, 1);
         }
-        let first = malformed.map(|number| BadLine { number, words: "what: \"up\"".into() });
+        let first = malformed.map(|number| LineRejected { number, words: "what: \"up\"".into() });
         assert_eq!(LineReport::new(samples, first, 0).words(), expect);
     }
 

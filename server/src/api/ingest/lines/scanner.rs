@@ -43,7 +43,7 @@ impl<'l> Scanner<'l> {
         taken
     }
 
-    /// Takes bytes up to the first of `ends` that no backslash stands before; a backslash before any other
+    /// Takes bytes up to the first of `ends` that no backslash is before; a backslash before any other
     /// byte stands for itself.
     pub(crate) fn take_unescaped(
         &mut self,
@@ -61,7 +61,7 @@ impl<'l> Scanner<'l> {
         &self.bytes[start..self.at]
     }
 
-    /// Takes a text in double quotes, in which a backslash takes any byte along, and gives what stands
+    /// Takes a text in double quotes, in which a backslash takes any byte along, and gives what is
     /// between them. `None`, and nothing is taken, where it isn't closed.
     pub(crate) fn take_quoted(&mut self) -> Option<&'l [u8]> {
         let start = self.at + 1;

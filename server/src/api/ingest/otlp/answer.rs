@@ -1,4 +1,4 @@
-//! From what became of a request's data points to what its sender is told. Exact: a data point of
+//! From what became of a request's data points to the answer to its sender. Exact: a data point of
 //! which any sample wasn't stored counts as rejected, once.
 
 use silverback_proto::otlp::collector::metrics::v1::{
@@ -8,19 +8,19 @@ use silverback_proto::otlp::collector::metrics::v1::{
 use super::translate::NO_POINT;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use silverback_model::RefusedCounts;
-use silverback_storage::message::{Examples, Refusals};
+use silverback_storage::message::{Examples, RejectedSamples};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct OtlpOutcome {
     points: u64,
     refused: RefusedCounts,
     examples: Examples,
 }
 
-impl Outcome {
+impl OtlpOutcome {
     /// Of so many data points, some refused before the shards were asked, and some by these.
-    pub(crate) fn new(points: u64, refused: Refusals, mut report: WriteReport) -> Self {
+    pub(crate) fn new(points: u64, refused: RejectedSamples, mut report: WriteReport) -> Self {
         let mut counts = refused.counts;
         report.by_ref.retain(|refusal| refusal.stream_ref != NO_POINT);
         report.by_ref.sort_by_key(|refusal| refusal.stream_ref);
@@ -62,23 +62,23 @@ impl Outcome {
 mod tests {
     use super::*;
     use silverback_model::RefusedReason;
-    use silverback_storage::message::RefusedRef;
+    use silverback_storage::message::RejectedRef;
 
     fn by_ref(refused: &[(u32, RefusedReason)]) -> WriteReport {
         let refusal =
-            |(stream_ref, reason): &_| RefusedRef { stream_ref: *stream_ref, reason: *reason, samples: 1 };
+            |(stream_ref, reason): &_| RejectedRef { stream_ref: *stream_ref, reason: *reason, samples: 1 };
         WriteReport { by_ref: refused.iter().map(refusal).collect(), ..WriteReport::default() }
     }
 
-    fn check(refused: Refusals, report: WriteReport, expect: Option<(i64, &str)>) {
-        let told = Outcome::new(9, refused, report).response().partial_success;
+    fn check(refused: RejectedSamples, report: WriteReport, expect: Option<(i64, &str)>) {
+        let told = OtlpOutcome::new(9, refused, report).response().partial_success;
         let told = told.as_ref().map(|partial| (partial.rejected_data_points, &*partial.error_message));
         assert_eq!(told, expect);
     }
 
     #[test]
     fn a_request_that_is_stored_whole_has_nothing_to_tell() {
-        check(Refusals::default(), WriteReport::default(), None);
+        check(RejectedSamples::default(), WriteReport::default(), None);
     }
 
     #[test]
@@ -87,17 +87,17 @@ mod tests {
         let report = by_ref(&[(3, OutOfOrder), (3, OutOfOrder), (0, Duplicate), (3, Duplicate)]);
         let words = "2 of 9 data points refused: out of order sample (1), \
                      duplicate sample for timestamp with another value (1)";
-        check(Refusals::default(), report, Some((2, words)));
+        check(RejectedSamples::default(), report, Some((2, words)));
     }
 
     #[test]
     fn what_is_no_data_point_is_not_counted() {
-        check(Refusals::default(), by_ref(&[(NO_POINT, RefusedReason::OutOfOrder)]), None);
+        check(RejectedSamples::default(), by_ref(&[(NO_POINT, RefusedReason::OutOfOrder)]), None);
     }
 
     #[test]
     fn what_was_refused_before_the_shards_is_added() {
-        let mut refused = Refusals::default();
+        let mut refused = RejectedSamples::default();
         refused
             .refuse(RefusedReason::DeltaTemporality, 2, "", || ("metric \"a\":".to_owned(), String::new()));
         let words = "3 of 9 data points refused: sample is older than the retention (1), \

@@ -7,15 +7,15 @@ use prost::Message;
 use serde::Serialize;
 use silverback_proto::otlp::collector::metrics::v1::ExportMetricsServiceRequest;
 
-use super::answer::Outcome;
-use super::fault::Fault;
+use super::answer::OtlpOutcome;
 use super::ids;
+use super::rejected::OtlpRejected;
 use super::write;
 use crate::api::http::gzip_body::{Arrived, read_body};
 use crate::api::http::request_body::HttpBody;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::negotiate::header_text;
 use crate::api::ingest::write::check_ready;
 use crate::api::response::close;
@@ -31,12 +31,12 @@ enum Encoding {
 }
 
 impl Encoding {
-    fn of(headers: &HeaderMap) -> Result<Self, Fault> {
+    fn of(headers: &HeaderMap) -> Result<Self, OtlpRejected> {
         let content_type = header_text(headers, CONTENT_TYPE)?;
         match content_type.split(';').next().unwrap_or_default().trim() {
             protobuf if protobuf.eq_ignore_ascii_case("application/x-protobuf") => Ok(Self::Protobuf),
             json if json.eq_ignore_ascii_case("application/json") => Ok(Self::Json),
-            _other => Err(Fault::ContentType(content_type.to_owned())),
+            _other => Err(OtlpRejected::ContentType(content_type.to_owned())),
         }
     }
 
@@ -64,7 +64,7 @@ struct RpcStatus {
 
 /// Answers one request.
 pub async fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> NodeResponse {
-    // Who sends another encoding gets the refusal in the usual one.
+    // A sender of another encoding gets the refusal in the usual one.
     let encoding = Encoding::of(request.headers());
     match take_in(caller, request).await {
         Ok((encoding, outcome)) => {
@@ -75,9 +75,12 @@ pub async fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> NodeRe
     }
 }
 
-async fn take_in<B: HttpBody>(ingest: &Ingest, request: Request<B>) -> Result<(Encoding, Outcome), Fault> {
+async fn take_in<B: HttpBody>(
+    ingest: &Ingest,
+    request: Request<B>,
+) -> Result<(Encoding, OtlpOutcome), OtlpRejected> {
     if request.method() != Method::POST {
-        return Err(Fault::Method);
+        return Err(OtlpRejected::Method);
     }
     let encoding = Encoding::of(request.headers())?;
     check_ready(ingest)?;
@@ -91,23 +94,27 @@ async fn take_in<B: HttpBody>(ingest: &Ingest, request: Request<B>) -> Result<(E
 }
 
 /// The same request in protobuf: one way leads on from here.
-fn json_to_protobuf(json: &[u8], reserved: &mut Reservation, held_bytes: usize) -> Result<Bytes, Fault> {
+fn json_to_protobuf(
+    json: &[u8],
+    reserved: &mut Reservation,
+    held_bytes: usize,
+) -> Result<Bytes, OtlpRejected> {
     if json.len() > OTLP_JSON_BYTES_MAX {
-        return Err(Fault::JsonTooLarge);
+        return Err(OtlpRejected::JsonTooLarge);
     }
     // Before room is made for what it might come to: that advice would be wrong.
     if depth_of(json) > OTLP_JSON_DEPTH_MAX {
-        return Err(Fault::JsonTooDeep);
+        return Err(OtlpRejected::JsonTooDeep);
     }
     let objects_bytes = json.len() * OTLP_JSON_EXPANSION;
-    reserved.grow_to(held_bytes + objects_bytes).map_err(Rejection::from)?;
+    reserved.grow_to(held_bytes + objects_bytes).map_err(WriteRejected::from)?;
     let mut request: ExportMetricsServiceRequest =
-        serde_json::from_slice(json).map_err(|error| Fault::Json(error.to_string()))?;
+        serde_json::from_slice(json).map_err(|error| OtlpRejected::Json(error.to_string()))?;
     ids::read_as_hex(&mut request);
     Ok(request.encode_to_vec().into())
 }
 
-/// How many objects and lists lie in each other at the most.
+/// How deep objects and lists may be nested.
 fn depth_of(json: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0usize, 0);
     let (mut is_text, mut is_escaped) = (false, false);
@@ -127,9 +134,9 @@ fn depth_of(json: &[u8]) -> usize {
     deepest
 }
 
-fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
+fn refuse(caller: &Caller, encoding: Encoding, fault: &OtlpRejected) -> NodeResponse {
     match fault {
-        Fault::Rejected(rejection) => caller.note_rejection(rejection),
+        OtlpRejected::Rejected(rejection) => caller.note_rejected(rejection),
         fault => {
             caller.count(|counts| counts.writes_malformed += 1);
             caller.note_request(fault.reason(), &fault.to_string());
@@ -139,13 +146,13 @@ fn refuse(caller: &Caller, encoding: Encoding, fault: &Fault) -> NodeResponse {
     let message = RpcStatus { code: status.code() as i32, message: status.message().to_owned() };
     let mut response = encoding.answer(fault.cause().http(), &message);
     let headers = response.headers_mut();
-    if *fault == Fault::Method {
+    if *fault == OtlpRejected::Method {
         headers.insert(ALLOW, HeaderValue::from_static("POST"));
     }
     if let Some(after) = fault.retry_after() {
         headers.insert(RETRY_AFTER, after.as_secs().into());
     }
-    if matches!(fault, Fault::Rejected(rejection) if rejection.leaves_body_unread()) {
+    if matches!(fault, OtlpRejected::Rejected(rejection) if rejection.leaves_body_unread()) {
         close(&mut response);
     }
     response

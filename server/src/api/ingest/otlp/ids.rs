@@ -1,5 +1,5 @@
 //! The ids of traces and spans in JSON: OTLP writes them in hex, where protobuf's JSON has base64. Which of the two was
-//! sent isn't told, but by their lengths.
+//! sent is known by their lengths alone.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -11,7 +11,7 @@ use silverback_proto::otlp::metrics::v1::{Exemplar, Gauge, Metric, Sum};
 const TRACE_ID_BYTES: usize = 16;
 const SPAN_ID_BYTES: usize = 8;
 
-/// Reads the ids of all exemplars anew that were hex and taken for base64.
+/// Reads the ids of all exemplars again that were hex and taken for base64.
 pub(super) fn read_as_hex(request: &mut ExportMetricsServiceRequest) {
     let scopes = request.resource_metrics.iter_mut().flat_map(|resource| &mut resource.scope_metrics);
     for metric in scopes.flat_map(|scope| &mut scope.metrics) {

@@ -3,7 +3,7 @@
 use silverback_proto::otlp::common::v1::KeyValue;
 
 use super::attributes;
-use super::naming::{BadKey, label_name};
+use super::naming::{LabelNameError, label_name};
 use crate::api::ingest::label_sets::LabelSets;
 use silverback_model::RefusedReason;
 use silverback_model::limits::LABELS_MAX;
@@ -25,8 +25,8 @@ pub(crate) fn begin(
     let mut labels: Vec<(String, String)> = Vec::with_capacity(ordered.len());
     for attribute in ordered {
         let name = label_name(&attribute.key).map_err(|bad| match bad {
-            BadKey::Empty => RefusedReason::EmptyLabelName,
-            BadKey::NothingLeft => RefusedReason::BadName,
+            LabelNameError::Empty => RefusedReason::EmptyLabelName,
+            LabelNameError::NothingLeft => RefusedReason::BadName,
         })?;
         let value = attributes::text(attribute.value.as_ref());
         match labels.iter_mut().find(|(earlier, _)| *earlier == name) {
@@ -46,7 +46,7 @@ mod tests {
     use silverback_proto::otlp::common::v1::{AnyValue, any_value::Value};
 
     use super::*;
-    use crate::api::ingest::label_sets::NotMade;
+    use crate::api::ingest::label_sets::LabelsRejected;
     use silverback_model::{Labels, SeriesIdHasher};
     use silverback_storage::message::Definitions;
 
@@ -56,7 +56,11 @@ mod tests {
     }
 
     /// The label set of `metric` with these attributes, of a service `s`, as PromQL writes it.
-    fn make(metric: &str, pairs: &[(&str, &str)], label: Option<(&str, &str)>) -> Result<String, NotMade> {
+    fn make(
+        metric: &str,
+        pairs: &[(&str, &str)],
+        label: Option<(&str, &str)>,
+    ) -> Result<String, LabelsRejected> {
         let hasher = SeriesIdHasher::new(1, "");
         let mut sets = LabelSets::default();
         begin(&mut sets, &attributes(pairs), &[("job", "s")])?;
@@ -96,7 +100,7 @@ mod tests {
     }
 
     fn check_refused(pairs: &[(&str, &str)], expect: RefusedReason) {
-        assert_eq!(make("m", pairs, None), Err(NotMade::Refused(expect)));
+        assert_eq!(make("m", pairs, None), Err(LabelsRejected::Refused(expect)));
     }
 
     #[test]

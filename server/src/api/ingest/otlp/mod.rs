@@ -8,36 +8,36 @@
 //! ```
 mod answer;
 mod attributes;
-mod fault;
 mod http;
 mod ids;
 mod labels;
 mod naming;
+mod rejected;
 mod samples;
 mod target;
 mod translate;
 
 use crate::api::ingest::Ingest;
 use crate::api::ingest::known_metadata::KnownMetadata;
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::ingest::remote_write::answer::WriteReport;
 use crate::api::ingest::write::send_defined;
 use crate::routing::{Reservation, Split};
 use silverback_runtime::{now, reactor_polled};
 
-pub use answer::Outcome;
-pub use fault::status_of;
+pub use answer::OtlpOutcome;
 pub use http::answer as answer_http;
+pub use rejected::status_of;
 pub use translate::{Modes, NO_POINT, Translation, translate};
 
-/// Stores a request, and tells what became of it once that is acknowledged. `reserved` holds
+/// Stores a request, and returns what became of it once that is acknowledged. `reserved` holds
 /// `held_bytes` for the request's own bytes and gets what it needs besides.
 pub async fn write(
     ingest: &Ingest,
     bytes: &[u8],
     mut reserved: Reservation,
     held_bytes: usize,
-) -> Result<Outcome, Rejection> {
+) -> Result<OtlpOutcome, WriteRejected> {
     ingest.count(|counts| counts.writes_otlp += 1);
     let mut split = Split::new(ingest.router.table(), &ingest.parts);
     let between_slices = async |split: &Split<'_>, label_bytes: usize| {
@@ -59,5 +59,5 @@ pub async fn write(
     let report = WriteReport::default();
     let sent = send_defined(ingest, labels, beside, split, report, reserved.into()).await;
     let report = sent.inspect_err(|_| *known.borrow_mut() = KnownMetadata::default())?;
-    Ok(Outcome::new(points, refused, report))
+    Ok(OtlpOutcome::new(points, refused, report))
 }

@@ -1,7 +1,7 @@
 //! Names as Prometheus has them, of OTLP's: units and kinds become suffixes, other characters
 //! underscores. The rules are those of Prometheus' own receiver as it is set up by default.
 
-/// What a metric is, as far as its name tells.
+/// What a metric is, as far as its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedKind {
     /// A sum that only grows.
@@ -58,7 +58,7 @@ fn move_to_end<'a>(words: &mut Vec<&'a str>, word: &'a str) {
 /// `By/s` → `bytes`, `per_second`, in characters that a name may have.
 fn unit_suffixes(unit: &str) -> (String, String) {
     let (of, per) = unit.split_once('/').unwrap_or((unit, ""));
-    // In braces stands what is counted, and no unit.
+    // In braces is what is counted, and no unit.
     let bare = |unit: &str| Some(unit.trim().to_owned()).filter(|unit| !unit.contains(['{', '}']));
     let of = bare(of).map_or(String::new(), |of| unit_word(&of).map_or(of, str::to_owned));
     let per = match bare(per) {
@@ -126,7 +126,7 @@ fn per_unit_word(unit: &str) -> Option<&'static str> {
 
 /// Why an attribute's key makes no label name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BadKey {
+pub(crate) enum LabelNameError {
     /// It is empty.
     Empty,
     /// Nothing but underscores is left of it.
@@ -134,16 +134,16 @@ pub(crate) enum BadKey {
 }
 
 /// The label name of an attribute's key.
-pub(crate) fn label_name(key: &str) -> Result<String, BadKey> {
+pub(crate) fn label_name(key: &str) -> Result<String, LabelNameError> {
     let mut name: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-    match name.bytes().next().ok_or(BadKey::Empty)? {
+    match name.bytes().next().ok_or(LabelNameError::Empty)? {
         b'0'..=b'9' => name.insert_str(0, "key_"),
         b'_' if !name.starts_with("__") => name.insert_str(0, "key"),
         _other => {}
     }
     let is_left = name == key || name.bytes().any(|c| c != b'_');
-    if is_left { Ok(name) } else { Err(BadKey::NothingLeft) }
+    if is_left { Ok(name) } else { Err(LabelNameError::NothingLeft) }
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
         check("active", "1", Other, "active");
     }
 
-    fn check_label(key: &str, expect: Result<&str, BadKey>) {
+    fn check_label(key: &str, expect: Result<&str, LabelNameError>) {
         assert_eq!(label_name(key), expect.map(str::to_owned), "{key}");
     }
 
@@ -214,7 +214,7 @@ mod tests {
         check_label("höhe", Ok("h_he"));
         check_label("a:b", Ok("a_b"));
         check_label("___", Ok("___"));
-        check_label("", Err(BadKey::Empty));
-        check_label("..", Err(BadKey::NothingLeft));
+        check_label("", Err(LabelNameError::Empty));
+        check_label("..", Err(LabelNameError::NothingLeft));
     }
 }

@@ -12,7 +12,7 @@ use silverback_proto::otlp::metrics::v1::{
 use super::attributes::text;
 use silverback_model::histogram::explicit::ExplicitPoint;
 use silverback_model::histogram::exponential::{DenseBuckets, ExponentialPoint};
-use silverback_model::histogram::{Histogram, HistogramFault};
+use silverback_model::histogram::{Histogram, HistogramError};
 use silverback_model::limits::EXEMPLAR_LABEL_CHARS_MAX;
 use silverback_model::{RefusedReason, STALE_NAN_BITS};
 
@@ -23,7 +23,7 @@ pub(crate) struct Point {
     pub attributes: Vec<KeyValue>,
     /// When.
     pub timestamp_ms: i64,
-    /// Since when it counts; 0: it isn't told.
+    /// Since when it counts; 0: it isn't given.
     pub start_ms: i64,
     /// A sample for each of its series, those with a label of their own first.
     pub samples: Vec<PointSample>,
@@ -49,7 +49,7 @@ pub(crate) struct PointSample {
 pub(crate) struct PointExemplar {
     /// Of which of the point's samples.
     pub sample: usize,
-    /// When; 0: it isn't told.
+    /// When; 0: it isn't given.
     pub timestamp_ms: i64,
     /// What was observed; none: it says none.
     pub value: Option<f64>,
@@ -131,7 +131,7 @@ pub(crate) fn read_custom(bytes: &[u8]) -> Read {
 
 /// A data point's native histogram, once it was read, if it is a valid one.
 fn of_native(
-    read: Result<(), HistogramFault>,
+    read: Result<(), HistogramError>,
     histogram: Histogram,
     attributes: Vec<KeyValue>,
     [start_unix_nano, unix_nano]: [u64; 2],
@@ -191,7 +191,7 @@ pub(crate) fn read_summary(bytes: &[u8]) -> Read {
     }))
 }
 
-/// Each exemplar with the bucket that it was counted in, which is told by the bounds: exemplars may come in any order.
+/// Each exemplar with the bucket that it was counted in, which the bounds say: exemplars may come in any order.
 fn in_buckets(point: &HistogramDataPoint) -> Vec<PointExemplar> {
     let bounds = &point.explicit_bounds;
     let bucket_of = |value: f64| bounds.partition_point(|bound| value > *bound);
@@ -264,7 +264,7 @@ mod tests {
 
     const STALE: u32 = 1;
 
-    /// `suffix{label}=value`, the value in its bits where it is no number.
+    /// `suffix{label}=value`, the value in its bits where it isn't a number.
     fn told(read: Read) -> Result<Vec<String>, RefusedReason> {
         let tell = |sample: PointSample| {
             let label = sample.label.map_or(String::new(), |(name, value)| format!("{{{name}={value}}}"));

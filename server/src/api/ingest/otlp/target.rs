@@ -11,13 +11,13 @@ const SERVICE_INSTANCE: &str = "service.instance.id";
 
 /// Whose metrics they are.
 #[derive(Debug, Default, PartialEq)]
-pub struct Target {
+pub struct OtlpTarget {
     labels: Vec<(&'static str, String)>,
     /// The attributes that don't tell which one it is.
     pub(crate) described_by: Vec<KeyValue>,
 }
 
-impl Target {
+impl OtlpTarget {
     /// The target of a resource's attributes.
     pub(crate) fn of(mut attributes: Vec<KeyValue>) -> Self {
         let value = |key| {
@@ -57,7 +57,7 @@ mod tests {
         let value = |text: &str| Some(AnyValue { value: Some(Value::StringValue(text.into())) });
         let attributes =
             attributes.iter().map(|(key, text)| KeyValue { key: key.to_string(), value: value(text) });
-        let target = Target::of(attributes.collect());
+        let target = OtlpTarget::of(attributes.collect());
         assert_eq!(target.labels(), labels);
         assert_eq!(target.described_by.iter().map(|a| &*a.key).collect::<Vec<_>>(), described_by);
         assert_eq!(target.has_info(), !labels.is_empty() && !described_by.is_empty());

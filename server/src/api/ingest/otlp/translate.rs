@@ -1,7 +1,7 @@
 //! From an OTLP request's bytes to series and samples, as Prometheus' receiver makes them.
 //!
 //! The outer messages are walked in place; prost reads one data point at a time. So what a request
-//! takes in memory is known as it grows, and it can be put down between any two data points.
+//! takes in memory is known as it grows, and it can pause between any two data points.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -17,11 +17,11 @@ use super::samples::{
     Point, PointExemplar, PointSample, read_custom, read_exponential, read_histogram, read_number,
     read_summary,
 };
-use super::target::Target;
+use super::target::OtlpTarget;
 use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
-use crate::api::ingest::label_sets::{LabelSets, NotMade, OwnLabel};
-use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
-use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, Rejection, SeriesSink};
+use crate::api::ingest::label_sets::{LabelSets, LabelsRejected, OwnLabel};
+use crate::api::ingest::remote_write::wire::{Tag, WireReader, WireType};
+use crate::api::ingest::remote_write::{MalformedError, MalformedErrorKind, SeriesSink, WriteRejected};
 use crate::config::{OtlpDelta, OtlpHistograms};
 use silverback_model::histogram::wire::HistogramTimes;
 use silverback_model::limits::{
@@ -29,13 +29,13 @@ use silverback_model::limits::{
     REQUEST_SAMPLES_MAX,
 };
 use silverback_model::{
-    ExemplarLabels, ExemplarRefusals, ExemplarRefused, Metadata, MetadataRefusals, MetadataRefused,
-    MetricType, RefusedReason, Sample, SeriesId, SeriesIdHasher,
+    ExemplarLabels, ExemplarRejected, ExemplarRejectedCounts, Metadata, MetadataRejected,
+    MetadataRejectedCounts, MetricType, RefusedReason, Sample, SeriesId, SeriesIdHasher,
 };
 use silverback_runtime::now;
 use silverback_runtime::slices::SLICE;
 use silverback_storage::message::{
-    DefinitionBlock, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, Refusals,
+    DefinitionBlock, LabelSpan, MessageSpan, PartExemplar, PartHistogram, PartMetadata, RejectedSamples,
 };
 
 const RESOURCE_METRICS: Tag = Tag::new(1, WireType::Len);
@@ -59,7 +59,7 @@ const NAME_BYTES_MAX: usize = 4 * LABEL_VALUE_BYTES_MAX;
 /// How much of a metric's name its sender is shown.
 const EXCERPT_BYTES: usize = 256;
 
-/// The ref of `target_info`, which is no data point.
+/// The ref of `target_info`, which isn't a data point.
 pub const NO_POINT: u32 = LabelSpan::REF_MAX;
 
 /// A request that is translated.
@@ -70,11 +70,11 @@ pub struct Translation {
     /// Data points in it.
     pub points: u64,
     /// Those that were refused.
-    pub refused: Refusals,
+    pub refused: RejectedSamples,
     /// Exemplars that were refused, by reason.
-    pub exemplars_refused: ExemplarRefusals,
+    pub exemplars_refused: ExemplarRejectedCounts,
     /// Metadata that was.
-    pub metadata_refused: MetadataRefusals,
+    pub metadata_refused: MetadataRejectedCounts,
     /// The texts of exemplars and metadata, and native histograms as messages.
     pub beside: Vec<u8>,
 }
@@ -86,10 +86,10 @@ impl Translation {
     }
 }
 
-/// What becomes of what can be taken in in more than one way.
+/// What becomes of what can be accepted in more than one way.
 #[derive(Debug, Clone, Copy)]
 pub struct Modes {
-    /// Data points that tell what came since the last ones.
+    /// Data points that count what came since the last ones.
     pub delta: OtlpDelta,
     /// Histograms with explicit bounds.
     pub histograms: OtlpHistograms,
@@ -103,8 +103,8 @@ pub async fn translate<S: SeriesSink>(
     hasher: &SeriesIdHasher,
     sink: &mut S,
     known: &RefCell<KnownMetadata>,
-    pause: impl AsyncFnMut(&S, usize) -> Result<(), Rejection>,
-) -> Result<Translation, Rejection> {
+    pause: impl AsyncFnMut(&S, usize) -> Result<(), WriteRejected>,
+) -> Result<Translation, WriteRejected> {
     let (translation, sets) = (Translation::default(), LabelSets::default());
     let pacer = Pacer { pause, began: now(), steps_left: SLICE_STEPS, fields_left: STEP_FIELDS };
     let mut translator = Translator {
@@ -119,7 +119,7 @@ pub async fn translate<S: SeriesSink>(
         exemplars: 0,
         metadata_bytes: 0,
     };
-    let mut request = Reader::new(bytes, 0);
+    let mut request = WireReader::new(bytes, 0);
     while let Some(resource) = translator.next(&mut request, RESOURCE_METRICS).await? {
         translator.resource(resource).await?;
     }
@@ -129,13 +129,13 @@ pub async fn translate<S: SeriesSink>(
     Ok(Translation { labels: sets.made, ..translation })
 }
 
-fn malformed(message: &Reader, cause: MalformedCause) -> MalformedBody {
-    MalformedBody { offset: message.at(), cause }
+fn malformed(message: &WireReader, cause: MalformedErrorKind) -> MalformedError {
+    MalformedError { offset: message.at(), cause }
 }
 
 /// Which of a metric's data it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DataKind {
     Gauge,
     Sum,
     Histogram,
@@ -143,14 +143,14 @@ enum Kind {
     Summary,
 }
 
-impl Kind {
+impl DataKind {
     fn of(tag: Tag) -> Option<Self> {
-        const KINDS: [(u32, Kind); 5] = [
-            (5, Kind::Gauge),
-            (7, Kind::Sum),
-            (9, Kind::Histogram),
-            (10, Kind::ExponentialHistogram),
-            (11, Kind::Summary),
+        const KINDS: [(u32, DataKind); 5] = [
+            (5, DataKind::Gauge),
+            (7, DataKind::Sum),
+            (9, DataKind::Histogram),
+            (10, DataKind::ExponentialHistogram),
+            (11, DataKind::Summary),
         ];
         KINDS.into_iter().find_map(|(number, kind)| (tag == Tag::new(number, WireType::Len)).then_some(kind))
     }
@@ -162,10 +162,10 @@ struct Metric<'a> {
     otlp_name: &'a str,
     /// As Prometheus has it; or why none of its data points is stored.
     name: Result<String, RefusedReason>,
-    kind: Kind,
+    kind: DataKind,
     /// What becomes of it, if it is one with explicit bounds.
     histograms: OtlpHistograms,
-    /// Its data points tell what came since the last ones.
+    /// Its data points count what came since the last ones.
     is_delta: bool,
 }
 
@@ -182,7 +182,7 @@ struct Translator<'a, S, P> {
     metadata_bytes: usize,
 }
 
-/// Tells when others get their turn. What is empty takes time, too: everything that is read is a step.
+/// Says when others get their turn. What is empty takes time, too: everything that is read is a step.
 struct Pacer<P> {
     pause: P,
     began: Instant,
@@ -190,8 +190,11 @@ struct Pacer<P> {
     fields_left: usize,
 }
 
-impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translator<'_, S, P> {
-    async fn step(&mut self, steps: usize) -> Result<(), Rejection> {
+/// What a step of reading gives, or why the request is not taken.
+type ReadStep<T> = Result<T, WriteRejected>;
+
+impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> ReadStep<()>> Translator<'_, S, P> {
+    async fn step(&mut self, steps: usize) -> ReadStep<()> {
         let pacer = &mut self.pacer;
         pacer.steps_left = pacer.steps_left.saturating_sub(steps);
         if pacer.steps_left == 0 || pacer.began.elapsed() >= SLICE {
@@ -203,7 +206,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     }
 
     /// A field is passed over, or looked at for the first time of two.
-    async fn pass_over(&mut self) -> Result<(), Rejection> {
+    async fn pass_over(&mut self) -> ReadStep<()> {
         self.pacer.fields_left -= 1;
         if self.pacer.fields_left == 0 {
             self.pacer.fields_left = STEP_FIELDS;
@@ -215,9 +218,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     /// The next field of this kind; others are passed over.
     async fn next<'m>(
         &mut self,
-        message: &mut Reader<'m>,
+        message: &mut WireReader<'m>,
         wanted: Tag,
-    ) -> Result<Option<Reader<'m>>, Rejection> {
+    ) -> ReadStep<Option<WireReader<'m>>> {
         while !message.is_empty() {
             let tag = message.tag()?;
             if tag == wanted {
@@ -229,9 +232,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         Ok(None)
     }
 
-    async fn resource(&mut self, message: Reader<'_>) -> Result<(), Rejection> {
+    async fn resource(&mut self, message: WireReader<'_>) -> ReadStep<()> {
         self.step(1).await?;
-        let target = Target::of(self.resource_attributes(message).await?);
+        let target = OtlpTarget::of(self.resource_attributes(message).await?);
         let mut newest_ms = None;
         let mut scopes = message;
         while let Some(mut scope) = self.next(&mut scopes, SCOPE_METRICS).await? {
@@ -248,7 +251,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     }
 
     /// The time of its newest data point that is stored.
-    async fn metric(&mut self, message: Reader<'_>, target: &Target) -> Result<Option<i64>, Rejection> {
+    async fn metric(&mut self, message: WireReader<'_>, target: &OtlpTarget) -> ReadStep<Option<i64>> {
         let Some(metric) = self.read_metric(message).await? else { return Ok(None) };
         let fixed = target.labels();
         let mut newest_ms = None;
@@ -256,7 +259,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         while !fields.is_empty() {
             let tag = fields.tag()?;
             self.pass_over().await?;
-            if Kind::of(tag) != Some(metric.kind) {
+            if DataKind::of(tag) != Some(metric.kind) {
                 fields.skip(tag)?;
                 continue;
             }
@@ -271,14 +274,14 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     }
 
     /// A metric's name, unit and kind; none of one without data.
-    async fn read_metric<'m>(&mut self, mut message: Reader<'m>) -> Result<Option<Metric<'m>>, Rejection> {
+    async fn read_metric<'m>(&mut self, mut message: WireReader<'m>) -> ReadStep<Option<Metric<'m>>> {
         let (mut name, mut unit, mut help, mut data) = ("", "", "", None);
         while !message.is_empty() {
             match message.tag()? {
                 NAME => name = text(&mut message)?,
                 DESCRIPTION => help = text(&mut message)?,
                 UNIT => unit = text(&mut message)?,
-                tag => match Kind::of(tag) {
+                tag => match DataKind::of(tag) {
                     Some(kind) => data = Some((kind, message.message()?)),
                     None => message.skip(tag)?,
                 },
@@ -306,9 +309,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
 
     async fn read_shape(
         &mut self,
-        kind: Kind,
-        mut data: Reader<'_>,
-    ) -> Result<Result<Shape, RefusedReason>, Rejection> {
+        kind: DataKind,
+        mut data: WireReader<'_>,
+    ) -> ReadStep<Result<Shape, RefusedReason>> {
         let (mut temporality, mut is_monotonic) = (0, false);
         while !data.is_empty() {
             match data.tag()? {
@@ -322,17 +325,17 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     }
 
     /// All attributes, of several resource messages too: they are parts of one.
-    async fn resource_attributes(&mut self, mut message: Reader<'_>) -> Result<Vec<KeyValue>, Rejection> {
+    async fn resource_attributes(&mut self, mut message: WireReader<'_>) -> ReadStep<Vec<KeyValue>> {
         let (mut attributes, mut bytes_in_all) = (Vec::new(), 0);
         while let Some(resource) = self.next(&mut message, RESOURCE).await? {
             self.step(1).await?;
             let bytes = small_enough(&resource)?;
             bytes_in_all += bytes.len();
             if bytes_in_all > OTLP_POINT_BYTES_MAX {
-                return Err(malformed(&resource, MalformedCause::LabelsTooLarge).into());
+                return Err(malformed(&resource, MalformedErrorKind::LabelsTooLarge).into());
             }
-            let read =
-                Resource::decode(bytes).map_err(|_| malformed(&resource, MalformedCause::BrokenMessage))?;
+            let read = Resource::decode(bytes)
+                .map_err(|_| malformed(&resource, MalformedErrorKind::BrokenMessage))?;
             attributes.extend(read.attributes);
         }
         Ok(attributes)
@@ -342,9 +345,9 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     fn point(
         &mut self,
         metric: &Metric,
-        message: Reader,
+        message: WireReader,
         fixed: &[(&str, &str)],
-    ) -> Result<Option<i64>, MalformedBody> {
+    ) -> Result<Option<i64>, MalformedError> {
         let number = self.translation.points as u32;
         self.translation.points += 1;
         let point = match read_point(metric, message)? {
@@ -360,17 +363,17 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         };
         match added {
             Ok(()) if self.samples > REQUEST_SAMPLES_MAX => {
-                Err(malformed(&message, MalformedCause::TooManySamples))
+                Err(malformed(&message, MalformedErrorKind::TooManySamples))
             }
             Ok(()) => Ok(Some(point.timestamp_ms)),
-            Err(NotMade::Refused(reason)) => Ok(self.refuse(metric, fixed, reason)),
-            Err(NotMade::TooMuch) => Err(malformed(&message, MalformedCause::LabelsTooLarge)),
+            Err(LabelsRejected::Refused(reason)) => Ok(self.refuse(metric, fixed, reason)),
+            Err(LabelsRejected::TooMuch) => Err(malformed(&message, MalformedErrorKind::LabelsTooLarge)),
         }
     }
 
     /// Adds the series of a data point that has begun. All of them are refused with the first: it
     /// has the most labels, and the longest.
-    fn add(&mut self, name: &str, point: &Point, number: u32, metric: &Metric) -> Result<(), NotMade> {
+    fn add(&mut self, name: &str, point: &Point, number: u32, metric: &Metric) -> Result<(), LabelsRejected> {
         let is_delta = metric.is_delta;
         let span = if is_delta { LabelSpan::of_deltas } else { LabelSpan::of_definition };
         let mut exemplars = point.exemplars.iter().peekable();
@@ -398,7 +401,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
     }
 
     /// Adds a data point's native histogram, where it has one, with its exemplars.
-    fn add_histogram(&mut self, name: &str, point: &Point, number: u32) -> Result<(), NotMade> {
+    fn add_histogram(&mut self, name: &str, point: &Point, number: u32) -> Result<(), LabelsRejected> {
         let Some(histogram) = &point.histogram else { return Ok(()) };
         let (id, definition) = self.sets.make(&[("__name__", &[name.as_bytes()])], self.hasher)?;
         let messages = &mut self.translation.beside;
@@ -429,11 +432,11 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         series: SeriesId,
         exemplar: &PointExemplar,
         point_ms: i64,
-    ) -> Result<PartExemplar, ExemplarRefused> {
+    ) -> Result<PartExemplar, ExemplarRejected> {
         if self.exemplars > REQUEST_EXEMPLARS_MAX {
-            return Err(ExemplarRefused::TooMany);
+            return Err(ExemplarRejected::TooMany);
         }
-        let value = exemplar.value.ok_or(ExemplarRefused::Malformed)?;
+        let value = exemplar.value.ok_or(ExemplarRejected::Malformed)?;
         let mut labels = ExemplarLabels::default();
         for (name, value) in &exemplar.labels {
             labels.push(name.as_bytes(), value.as_bytes())?;
@@ -446,7 +449,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         Ok(PartExemplar { series, timestamp_ms, value, labels_begin, labels_len })
     }
 
-    /// Passes on what is said of a metric, unless it was lately.
+    /// Passes on what is said of a metric, unless it was recently.
     fn describe(&mut self, name: &str, kind: MetricType, help: &str, unit: &str) {
         let texts = [name, help, unit].map(|text| self.hasher.fingerprint(text.as_bytes()));
         let fingerprint = fingerprint(self.hasher, kind, texts);
@@ -463,12 +466,12 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
                 self.sink.metadata(&said, part);
                 known.note(fingerprint);
             }
-            Ok(_beyond) => self.translation.metadata_refused.add(MetadataRefused::TooMany, 1),
+            Ok(_beyond) => self.translation.metadata_refused.add(MetadataRejected::TooMany, 1),
             Err(reason) => self.translation.metadata_refused.add(reason, 1),
         }
     }
 
-    fn add_info(&mut self, target: &Target, timestamp_ms: i64) -> Result<(), MalformedBody> {
+    fn add_info(&mut self, target: &OtlpTarget, timestamp_ms: i64) -> Result<(), MalformedError> {
         let info = Point {
             attributes: Vec::new(),
             timestamp_ms,
@@ -480,7 +483,7 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         let metric = Metric {
             otlp_name: "",
             name: Ok("target_info".to_owned()),
-            kind: Kind::Gauge,
+            kind: DataKind::Gauge,
             histograms: self.modes.histograms,
             is_delta: false,
         };
@@ -491,9 +494,11 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
         match added {
             Ok(()) => {}
             // Its metrics are stored all the same: it is they that the sender asked for.
-            Err(NotMade::Refused(reason)) => tracing::debug!(reason = reason.as_str(), "no target_info"),
-            Err(NotMade::TooMuch) => {
-                return Err(MalformedBody { offset: 0, cause: MalformedCause::LabelsTooLarge });
+            Err(LabelsRejected::Refused(reason)) => {
+                tracing::debug!(reason = reason.as_str(), "no target_info")
+            }
+            Err(LabelsRejected::TooMuch) => {
+                return Err(MalformedError { offset: 0, cause: MalformedErrorKind::LabelsTooLarge });
             }
         }
         Ok(())
@@ -508,10 +513,10 @@ impl<S: SeriesSink, P: AsyncFnMut(&S, usize) -> Result<(), Rejection>> Translato
 }
 
 /// A message's bytes, for prost to make objects of.
-fn small_enough<'a>(message: &Reader<'a>) -> Result<&'a [u8], MalformedBody> {
+fn small_enough<'a>(message: &WireReader<'a>) -> Result<&'a [u8], MalformedError> {
     let bytes = &message.bytes()[message.at()..];
     if bytes.len() > OTLP_POINT_BYTES_MAX {
-        return Err(malformed(message, MalformedCause::LabelsTooLarge));
+        return Err(malformed(message, MalformedErrorKind::LabelsTooLarge));
     }
     Ok(bytes)
 }
@@ -525,7 +530,12 @@ struct Shape {
 }
 
 /// The shape of a kind's data; or why it isn't stored.
-fn shape_of(kind: Kind, temporality: i32, is_monotonic: bool, modes: Modes) -> Result<Shape, RefusedReason> {
+fn shape_of(
+    kind: DataKind,
+    temporality: i32,
+    is_monotonic: bool,
+    modes: Modes,
+) -> Result<Shape, RefusedReason> {
     let is_delta = match (AggregationTemporality::try_from(temporality), modes.delta) {
         (Ok(AggregationTemporality::Cumulative), _) => Ok(false),
         (Ok(AggregationTemporality::Delta), OtlpDelta::Cumulative) => Ok(true),
@@ -533,27 +543,29 @@ fn shape_of(kind: Kind, temporality: i32, is_monotonic: bool, modes: Modes) -> R
         (Ok(AggregationTemporality::Unspecified) | Err(_), _) => Err(RefusedReason::NoTemporality),
     };
     let becomes_native = match kind {
-        Kind::ExponentialHistogram => true,
-        Kind::Histogram => modes.histograms == OtlpHistograms::Custom,
-        Kind::Gauge | Kind::Sum | Kind::Summary => false,
+        DataKind::ExponentialHistogram => true,
+        DataKind::Histogram => modes.histograms == OtlpHistograms::Custom,
+        DataKind::Gauge | DataKind::Sum | DataKind::Summary => false,
     };
     // What came since the last report can't be added to what there is: the buckets may be others.
     if becomes_native && is_delta? {
         return Err(RefusedReason::DeltaTemporality);
     }
     let (named, kind, is_delta) = match kind {
-        Kind::Gauge => (NamedKind::Gauge, MetricType::Gauge, false),
-        Kind::Sum if is_monotonic => (NamedKind::Counter, MetricType::Counter, is_delta?),
-        Kind::Sum => (NamedKind::Other, MetricType::Gauge, is_delta?),
-        Kind::Histogram | Kind::ExponentialHistogram => (NamedKind::Other, MetricType::Histogram, is_delta?),
-        Kind::Summary => (NamedKind::Other, MetricType::Summary, false),
+        DataKind::Gauge => (NamedKind::Gauge, MetricType::Gauge, false),
+        DataKind::Sum if is_monotonic => (NamedKind::Counter, MetricType::Counter, is_delta?),
+        DataKind::Sum => (NamedKind::Other, MetricType::Gauge, is_delta?),
+        DataKind::Histogram | DataKind::ExponentialHistogram => {
+            (NamedKind::Other, MetricType::Histogram, is_delta?)
+        }
+        DataKind::Summary => (NamedKind::Other, MetricType::Summary, false),
     };
     Ok(Shape { named, kind, is_delta })
 }
 
-fn text<'a>(message: &mut Reader<'a>) -> Result<&'a str, MalformedBody> {
+fn text<'a>(message: &mut WireReader<'a>) -> Result<&'a str, MalformedError> {
     let span = message.span()?;
-    let broken = |_| MalformedBody { offset: span.start, cause: MalformedCause::BrokenMessage };
+    let broken = |_| MalformedError { offset: span.start, cause: MalformedErrorKind::BrokenMessage };
     std::str::from_utf8(&message.bytes()[span.clone()]).map_err(broken)
 }
 
@@ -562,24 +574,24 @@ fn excerpt(name: &str) -> &str {
 }
 
 /// A data point that is to be stored; or why it isn't.
-fn read_point(metric: &Metric, message: Reader) -> Result<Result<Point, RefusedReason>, MalformedBody> {
+fn read_point(metric: &Metric, message: WireReader) -> Result<Result<Point, RefusedReason>, MalformedError> {
     if let Err(reason) = metric.name {
         return Ok(Err(reason));
     }
     let bytes = small_enough(&message)?;
     let read = match metric.kind {
-        Kind::Gauge => {
+        DataKind::Gauge => {
             read_number(bytes).map(|read| read.map(|point| Point { exemplars: Vec::new(), ..point }))
         }
-        Kind::Sum => read_number(bytes),
-        Kind::Histogram => match metric.histograms {
+        DataKind::Sum => read_number(bytes),
+        DataKind::Histogram => match metric.histograms {
             OtlpHistograms::Classic => read_histogram(bytes),
             OtlpHistograms::Custom => read_custom(bytes),
         },
-        Kind::Summary => read_summary(bytes),
-        Kind::ExponentialHistogram => read_exponential(bytes),
+        DataKind::Summary => read_summary(bytes),
+        DataKind::ExponentialHistogram => read_exponential(bytes),
     };
-    read.map_err(|_| malformed(&message, MalformedCause::BrokenMessage))
+    read.map_err(|_| malformed(&message, MalformedErrorKind::BrokenMessage))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! From what became of a request to what its sender is told: status, headers, words. Exact: a
+//! From what became of a request to its sender's answer: status, headers, words. Exact: a
 //! request of which anything wasn't stored is never answered with success.
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
-use super::{Tally, Version, rejection::Rejection};
+use super::{RequestTally, Version, write_rejected::WriteRejected};
 use crate::api::response::cause::Cause;
-use silverback_model::{ExemplarRefused, RefusedCounts, RefusedReason};
-use silverback_storage::message::{Examples, ExemplarOutcome, RefusedRef, WriteAck};
+use silverback_model::{ExemplarRejected, RefusedCounts, RefusedReason};
+use silverback_storage::message::{Examples, ExemplarOutcome, RejectedRef, WriteAck};
 
 const SAMPLES_WRITTEN: HeaderName = HeaderName::from_static("x-prometheus-remote-write-samples-written");
 const HISTOGRAMS_WRITTEN: HeaderName =
@@ -33,7 +33,7 @@ pub struct WriteReport {
     /// Series refused whole. One that holds no sample is seen here alone.
     pub series_refused: u64,
     /// Samples that the shards refused of series that have a number of their sender.
-    pub by_ref: Vec<RefusedRef>,
+    pub by_ref: Vec<RejectedRef>,
     /// Some of the refused samples, by job and reason.
     pub examples: Examples,
 }
@@ -78,7 +78,7 @@ impl WriteResponse {
 
     /// To a request that was refused as a whole. Its version isn't known before its headers are
     /// understood.
-    pub fn to_rejection(version: Option<Version>, rejection: &Rejection) -> Self {
+    pub fn to_rejected(version: Option<Version>, rejection: &WriteRejected) -> Self {
         let mut answer = Self::new(rejection.cause().http(), rejection.to_string());
         if rejection.cause() == Cause::Method {
             answer.headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
@@ -118,10 +118,10 @@ impl WriteResponse {
     }
 }
 
-impl From<Tally> for WriteReport {
+impl From<RequestTally> for WriteReport {
     /// Begins with what the decoder refused.
-    fn from(tally: Tally) -> Self {
-        let Tally { refused, series_refused, examples, exemplars_refused, .. } = tally;
+    fn from(tally: RequestTally) -> Self {
+        let RequestTally { refused, series_refused, examples, exemplars_refused, .. } = tally;
         let mut exemplars = ExemplarOutcome::default();
         exemplars_refused.iter().for_each(|(reason, count)| exemplars.refuse(reason, count as u32));
         Self { refused, series_refused, examples, exemplars, ..Self::default() }
@@ -158,7 +158,7 @@ impl WriteReport {
     }
 
     /// `2 of 9 exemplars refused, the first one as bad_labels; all samples are stored`
-    fn exemplars_text(&self, first: ExemplarRefused) -> String {
+    fn exemplars_text(&self, first: ExemplarRejected) -> String {
         let ExemplarOutcome { kept, refused, .. } = self.exemplars;
         let all = kept + refused;
         format!(
@@ -191,8 +191,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::api::ingest::remote_write::{MalformedBody, MalformedCause, snappy::SnappyError};
-    use silverback_storage::message::Refusals;
+    use crate::api::ingest::remote_write::{MalformedError, MalformedErrorKind, snappy::SnappyError};
+    use silverback_storage::message::RejectedSamples;
 
     fn report(written: u64, refused: &[(RefusedReason, u64)]) -> WriteReport {
         let mut report = WriteReport { written, ..WriteReport::default() };
@@ -266,11 +266,11 @@ mod tests {
 
     #[test]
     fn refused_exemplars_are_an_error_of_remote_write_2_alone() {
-        let mut tally = Tally::default();
-        tally.exemplars_refused.add(ExemplarRefused::BadLabels, 1);
+        let mut tally = RequestTally::default();
+        tally.exemplars_refused.add(ExemplarRejected::BadLabels, 1);
         let mut report = WriteReport { written: 5, ..WriteReport::from(tally) };
         report.exemplars.add(ExemplarOutcome { kept: 1, ..ExemplarOutcome::default() });
-        report.exemplars.refuse(ExemplarRefused::UnknownSeries, 2);
+        report.exemplars.refuse(ExemplarRejected::UnknownSeries, 2);
         let answer = WriteResponse::to_report(Version::V2, &report);
         assert_eq!((answer.status, written(&answer)), (StatusCode::BAD_REQUEST, ["5", "0", "1"].map(Some)));
         assert_eq!(
@@ -283,13 +283,13 @@ mod tests {
     #[test]
     fn a_node_that_keeps_no_exemplars_fails_no_request_for_them() {
         let mut report = report(5, &[]);
-        report.exemplars.refuse(ExemplarRefused::Disabled, 2);
+        report.exemplars.refuse(ExemplarRejected::Disabled, 2);
         check(&report, 204, "5", "");
     }
 
     #[test]
     fn what_the_decoder_and_the_shards_refused_adds_up() {
-        let mut tally = Tally { samples: 9, series_refused: 1, ..Tally::default() };
+        let mut tally = RequestTally { samples: 9, series_refused: 1, ..RequestTally::default() };
         tally.refused.add(RefusedReason::MissingName, 2);
         let mut counts = RefusedCounts::default();
         counts.add(RefusedReason::TooOld, 1);
@@ -301,7 +301,7 @@ mod tests {
             exemplars: ExemplarOutcome { kept: 3, ..ExemplarOutcome::default() },
             ref_updates: None,
             moved: None,
-            refusals: Some(Box::new(Refusals { counts, examples, by_ref: Vec::new() })),
+            refusals: Some(Box::new(RejectedSamples { counts, examples, by_ref: Vec::new() })),
         });
         let text = "3 of 11 samples refused: too_old 1, missing_name 2; first: {job=\"b\"} sample is older than the retention";
         assert_eq!(written(&WriteResponse::to_report(Version::V2, &total)), ["8", "0", "3"].map(Some));
@@ -309,56 +309,61 @@ mod tests {
         check(&total, 400, "8", text);
     }
 
-    fn check_rejection(rejection: Rejection, status: u16, retry: Option<&str>, words: &[&str]) {
-        let answer = WriteResponse::to_rejection(Some(Version::V2), &rejection);
+    fn check_rejected(rejection: WriteRejected, status: u16, retry: Option<&str>, words: &[&str]) {
+        let answer = WriteResponse::to_rejected(Some(Version::V2), &rejection);
         assert_eq!(answer.status.as_u16(), status, "{rejection:?}");
         assert_eq!(answer.headers.get(header::RETRY_AFTER).map(|v| v.to_str().unwrap()), retry);
         assert_eq!(written(&answer), [Some("0"); 3]);
         assert!(words.iter().all(|word| answer.text.contains(word)), "{}", answer.text);
         for version in [None, Some(Version::V1)] {
-            assert_eq!(written(&WriteResponse::to_rejection(version, &rejection)), [None; 3]);
+            assert_eq!(written(&WriteResponse::to_rejected(version, &rejection)), [None; 3]);
         }
     }
 
     #[test]
     fn a_request_refused_as_a_whole_is_told_why() {
-        let malformed = MalformedBody { offset: 17, cause: MalformedCause::Truncated };
-        check_rejection(Rejection::Malformed(malformed), 400, None, &["byte 17", "ends behind"]);
+        let malformed = MalformedError { offset: 17, cause: MalformedErrorKind::Truncated };
+        check_rejected(WriteRejected::Malformed(malformed), 400, None, &["byte 17", "ends past"]);
         for cause in [
-            MalformedCause::BodyTooLarge,
-            MalformedCause::LabelsTooLarge,
-            MalformedCause::TooManySamples,
-            MalformedCause::TooManySymbols,
+            MalformedErrorKind::BodyTooLarge,
+            MalformedErrorKind::LabelsTooLarge,
+            MalformedErrorKind::TooManySamples,
+            MalformedErrorKind::TooManySymbols,
         ] {
-            let too_much = MalformedBody { offset: 17, cause };
+            let too_much = MalformedError { offset: 17, cause };
             let words = ["too large a request at byte 17", "send fewer"];
-            check_rejection(Rejection::Malformed(too_much), 413, None, &words);
+            check_rejected(WriteRejected::Malformed(too_much), 413, None, &words);
         }
         let too_large = SnappyError::TooLarge { claimed_bytes: 99, limit_bytes: 10 };
-        check_rejection(Rejection::Snappy(too_large), 413, None, &["99", "10"]);
+        check_rejected(WriteRejected::Snappy(too_large), 413, None, &["99", "10"]);
         let corrupt = SnappyError::Corrupt("no length".to_owned());
-        check_rejection(Rejection::Snappy(corrupt), 400, None, &["no length"]);
-        check_rejection(Rejection::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
-        check_rejection(Rejection::TakesTooMuch { bytes_max: 10 }, 413, None, &["10 bytes", "fewer series"]);
-        let slow = Rejection::BodyTimedOut(Duration::from_secs(3));
-        check_rejection(slow, 503, Some("1"), &["did not arrive within 3s"]);
-        check_rejection(Rejection::Overloaded, 429, Some("1"), &["too many requests", "later"]);
-        check_rejection(Rejection::NoRoom, 429, Some("1"), &["memory", "later", "--memory-limit"]);
-        let full = Rejection::MemoryFull { limit_bytes: 512 << 20 };
-        check_rejection(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);
-        check_rejection(Rejection::NotReady("replaying".to_owned()), 503, Some("5"), &["replaying"]);
+        check_rejected(WriteRejected::Snappy(corrupt), 400, None, &["no length"]);
+        check_rejected(WriteRejected::BodyTooLarge { limit_bytes: 10 }, 413, None, &["10 bytes"]);
+        check_rejected(
+            WriteRejected::TakesTooMuch { bytes_max: 10 },
+            413,
+            None,
+            &["10 bytes", "fewer series"],
+        );
+        let slow = WriteRejected::BodyTimedOut(Duration::from_secs(3));
+        check_rejected(slow, 503, Some("1"), &["did not arrive within 3s"]);
+        check_rejected(WriteRejected::Overloaded, 429, Some("1"), &["too many requests", "later"]);
+        check_rejected(WriteRejected::BudgetExceeded, 429, Some("1"), &["memory", "later", "--memory-limit"]);
+        let full = WriteRejected::MemoryFull { limit_bytes: 512 << 20 };
+        check_rejected(full, 429, Some("30"), &["memory is full", "512 MiB", "--memory-limit", "later"]);
+        check_rejected(WriteRejected::NotReady("replaying".to_owned()), 503, Some("5"), &["replaying"]);
     }
 
     #[test]
     fn an_unsupported_request_is_told_what_is_supported() {
-        let content_type = Rejection::ContentType("a/b".to_owned());
+        let content_type = WriteRejected::ContentType("a/b".to_owned());
         let words = ["\"a/b\"", "application/x-protobuf", "io.prometheus.write.v2.Request"];
-        check_rejection(content_type, 415, None, &words);
-        let encoding = Rejection::ContentEncoding("gzip".to_owned());
-        check_rejection(encoding, 415, None, &["\"gzip\"", "snappy"]);
-        check_rejection(Rejection::Header(header::CONTENT_TYPE), 415, None, &["content-type"]);
-        check_rejection(Rejection::Method, 405, None, &["POST"]);
-        let answer = WriteResponse::to_rejection(None, &Rejection::Method);
+        check_rejected(content_type, 415, None, &words);
+        let encoding = WriteRejected::ContentEncoding("gzip".to_owned());
+        check_rejected(encoding, 415, None, &["\"gzip\"", "snappy"]);
+        check_rejected(WriteRejected::Header(header::CONTENT_TYPE), 415, None, &["content-type"]);
+        check_rejected(WriteRejected::Method, 405, None, &["POST"]);
+        let answer = WriteResponse::to_rejected(None, &WriteRejected::Method);
         assert_eq!(answer.headers[header::ALLOW], "POST");
     }
 }

@@ -1,17 +1,17 @@
-//! What stands beside samples: exemplars and metadata, from the wire to the sink. None of it fails a request: what can't
+//! What is beside samples: exemplars and metadata, from the wire to the sink. None of it fails a request: what can't
 //! be kept is counted by reason.
 
 use super::{
     decoder::SeriesSink,
-    malformed::MalformedBody,
+    malformed::MalformedError,
     symbols::SymbolTable,
-    tally::Tally,
-    wire::{Reader, Tag, WireType},
+    tally::RequestTally,
+    wire::{Tag, WireReader, WireType},
 };
 use crate::api::ingest::known_metadata::{KnownMetadata, fingerprint};
 use silverback_model::limits::{REQUEST_EXEMPLARS_MAX, REQUEST_METADATA_BYTES_MAX};
 use silverback_model::{
-    ExemplarLabels, ExemplarRefused, Metadata, MetadataRefused, MetricType, SeriesId, SeriesIdHasher,
+    ExemplarLabels, ExemplarRejected, Metadata, MetadataRejected, MetricType, SeriesId, SeriesIdHasher,
 };
 use silverback_storage::message::{PartExemplar, PartMetadata};
 
@@ -45,12 +45,12 @@ pub(super) enum TextsOf<'a> {
 /// What they are passed on with.
 pub(super) struct Beside<'a, S> {
     pub(super) scratch: &'a mut Vec<u8>,
-    pub(super) tally: &'a mut Tally,
+    pub(super) tally: &'a mut RequestTally,
     pub(super) sink: &'a mut S,
 }
 
-impl From<MalformedBody> for ExemplarRefused {
-    fn from(_: MalformedBody) -> Self {
+impl From<MalformedError> for ExemplarRejected {
+    fn from(_: MalformedError) -> Self {
         Self::Malformed
     }
 }
@@ -60,11 +60,11 @@ impl<S: SeriesSink> Beside<'_, S> {
     #[cold]
     pub(super) fn exemplars<'b>(
         &mut self,
-        mut series: Reader<'b>,
+        mut series: WireReader<'b>,
         field: Tag,
         id: SeriesId,
         texts: TextsOf<'b>,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         while !series.is_empty() {
             let tag = series.tag()?;
             if tag != field {
@@ -83,12 +83,12 @@ impl<S: SeriesSink> Beside<'_, S> {
 
     fn exemplar<'b>(
         &mut self,
-        mut message: Reader<'b>,
+        mut message: WireReader<'b>,
         series: SeriesId,
         texts: TextsOf<'b>,
-    ) -> Result<PartExemplar, ExemplarRefused> {
+    ) -> Result<PartExemplar, ExemplarRejected> {
         if self.tally.exemplars > REQUEST_EXEMPLARS_MAX {
-            return Err(ExemplarRefused::TooMany);
+            return Err(ExemplarRejected::TooMany);
         }
         let (mut value, mut timestamp_ms) = (0.0, 0);
         let mut labels = ExemplarLabels::default();
@@ -111,7 +111,7 @@ impl<S: SeriesSink> Beside<'_, S> {
             }
         }
         if refs.name.is_some() {
-            return Err(ExemplarRefused::BadLabels);
+            return Err(ExemplarRejected::BadLabels);
         }
         let begin = self.scratch.len();
         labels.put_canonical(self.scratch)?;
@@ -119,12 +119,12 @@ impl<S: SeriesSink> Beside<'_, S> {
         Ok(PartExemplar { series, timestamp_ms, value, labels_begin, labels_len })
     }
 
-    /// Passes on metadata, unless it was lately; by its fingerprints. Says whether it can be kept.
+    /// Passes on metadata, unless it was recently; by its fingerprints. Says whether it can be kept.
     fn metadata<'b>(
         &mut self,
         known: &mut KnownMetadata,
         fingerprint: u128,
-        read: impl FnOnce() -> Result<Metadata<'b>, MetadataRefused>,
+        read: impl FnOnce() -> Result<Metadata<'b>, MetadataRejected>,
     ) -> bool {
         if known.knows(fingerprint) {
             return true;
@@ -136,11 +136,11 @@ impl<S: SeriesSink> Beside<'_, S> {
         known.knows(fingerprint)
     }
 
-    fn pass_on(&mut self, said: &Metadata<'_>) -> Result<(), MetadataRefused> {
+    fn pass_on(&mut self, said: &Metadata<'_>) -> Result<(), MetadataRejected> {
         if said.says_something() {
             let bytes = said.name.len() + said.help.len() + said.unit.len();
             if self.tally.metadata_bytes + bytes > REQUEST_METADATA_BYTES_MAX {
-                return Err(MetadataRefused::TooMany);
+                return Err(MetadataRejected::TooMany);
             }
             self.tally.metadata_bytes += bytes;
             let part = PartMetadata::put(said, self.scratch);
@@ -151,21 +151,26 @@ impl<S: SeriesSink> Beside<'_, S> {
 
     /// Remote write 1: metadata of a metric's family, in a field of the request.
     #[cold]
-    pub(super) fn family(&mut self, message: Reader<'_>, known: &mut KnownMetadata, hasher: &SeriesIdHasher) {
+    pub(super) fn family(
+        &mut self,
+        message: WireReader<'_>,
+        known: &mut KnownMetadata,
+        hasher: &SeriesIdHasher,
+    ) {
         self.tally.metadata += 1;
         let Ok(Family { kind, name, help, unit }) = Family::read(message) else {
-            return self.tally.metadata_refused.add(MetadataRefused::Malformed, 1);
+            return self.tally.metadata_refused.add(MetadataRejected::Malformed, 1);
         };
         let texts = [name, help, unit].map(|text| hasher.fingerprint(text));
         let read = || Metadata::new(name, kind, help, unit);
         self.metadata(known, fingerprint(hasher, kind, texts), read);
     }
 
-    /// Remote write 2: metadata of a series, with the fingerprint of its metric's name and where that lies. Says whether
+    /// Remote write 2: metadata of a series, with the fingerprint of its metric's name and where that is. Says whether
     /// it can be kept.
     pub(super) fn of_series(
         &mut self,
-        message: Reader<'_>,
+        message: WireReader<'_>,
         (bytes, table): (&[u8], &SymbolTable<'_>),
         name: (u128, std::ops::Range<usize>),
         known: &mut KnownMetadata,
@@ -176,7 +181,7 @@ impl<S: SeriesSink> Beside<'_, S> {
             .as_ref()
             .and_then(|of| Some((of.kind, [name, table.named(of.help)?, table.named(of.unit)?])));
         let Some((kind, texts)) = texts else {
-            self.tally.metadata_refused.add(MetadataRefused::Malformed, 1);
+            self.tally.metadata_refused.add(MetadataRejected::Malformed, 1);
             return false;
         };
         let fingerprint = fingerprint(hasher, kind, texts.each_ref().map(|(fingerprint, _)| *fingerprint));
@@ -188,7 +193,10 @@ impl<S: SeriesSink> Beside<'_, S> {
 }
 
 /// A label's name and value, as remote write 1 has them.
-fn push_label<'b>(mut label: Reader<'b>, labels: &mut ExemplarLabels<'b>) -> Result<(), ExemplarRefused> {
+fn push_label<'b>(
+    mut label: WireReader<'b>,
+    labels: &mut ExemplarLabels<'b>,
+) -> Result<(), ExemplarRejected> {
     let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);
     while !label.is_empty() {
         match label.tag()? {
@@ -200,7 +208,7 @@ fn push_label<'b>(mut label: Reader<'b>, labels: &mut ExemplarLabels<'b>) -> Res
     labels.push(name, value)
 }
 
-fn take_text<'b>(message: &mut Reader<'b>) -> Result<&'b [u8], MalformedBody> {
+fn take_text<'b>(message: &mut WireReader<'b>) -> Result<&'b [u8], MalformedError> {
     let span = message.span()?;
     Ok(&message.bytes()[span])
 }
@@ -218,8 +226,8 @@ impl<'a> RefPairs<'a> {
         bytes: &'a [u8],
         table: &SymbolTable<'_>,
         labels: &mut ExemplarLabels<'a>,
-    ) -> Result<(), ExemplarRefused> {
-        let symbol = &bytes[table.span(reference as u32).ok_or(ExemplarRefused::BadLabels)?];
+    ) -> Result<(), ExemplarRejected> {
+        let symbol = &bytes[table.span(reference as u32).ok_or(ExemplarRejected::BadLabels)?];
         match self.name.take() {
             None => self.name = Some(symbol),
             Some(name) => labels.push(name, symbol)?,
@@ -236,7 +244,7 @@ struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    fn read(mut message: Reader<'a>) -> Result<Self, MalformedBody> {
+    fn read(mut message: WireReader<'a>) -> Result<Self, MalformedError> {
         let mut family = Self { kind: MetricType::Unknown, name: &[], help: &[], unit: &[] };
         while !message.is_empty() {
             match message.tag()? {
@@ -258,7 +266,7 @@ struct OfRefs {
 }
 
 impl OfRefs {
-    fn read(mut message: Reader<'_>) -> Result<Self, MalformedBody> {
+    fn read(mut message: WireReader<'_>) -> Result<Self, MalformedError> {
         let mut of = Self { kind: MetricType::Unknown, help: 0, unit: 0 };
         while !message.is_empty() {
             match message.tag()? {

@@ -1,5 +1,5 @@
 //! Recognises the label block of a remote write 1 series, and whether it is canonical, so that it is hashed where it
-//! lies. It tells yes or no; why not is found out by the slower way.
+//! lies. It says yes or no; why not is found out by the slower way.
 
 use silverback_model::{
     LabelBlock,
@@ -23,8 +23,8 @@ struct CanonicalLabel<'a> {
     rest: &'a [u8],
 }
 
-/// Where the label fields end that start at `start`: at the first field that is none, or where `bytes` end. Nothing is
-/// told of what is in them. `None` where one isn't whole, or longer than any good one.
+/// Where the label fields end that start at `start`: at the first field that isn't one, or where `bytes` end. Nothing
+/// is said of what is in them. `None` where one isn't whole, or longer than any good one.
 #[inline]
 pub(crate) fn fields_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut rest = &bytes[start..];

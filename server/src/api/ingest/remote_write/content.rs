@@ -3,8 +3,8 @@
 
 use super::{
     decoder::SeriesSink,
-    malformed::MalformedBody,
-    wire::{Reader, Tag, WireType},
+    malformed::MalformedError,
+    wire::{Tag, WireReader, WireType},
 };
 use silverback_model::Sample;
 
@@ -44,7 +44,7 @@ pub struct Content {
     pub histograms: u32,
     /// Exemplars.
     pub exemplars: u32,
-    /// Where its metadata begins, behind the field's tag: of several fields the last counts. 0: it has none.
+    /// Where its metadata begins, after the field's tag: of several fields the last counts. 0: it has none.
     pub metadata_at: u32,
     /// Label fields: where the labels were read before, the series is an odd one.
     pub labels: u32,
@@ -59,7 +59,7 @@ impl Content {
 
 /// Reads a series from here to its end. Everything in it that will be looked at again is checked.
 #[inline(always)]
-pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<Content, MalformedBody> {
+pub(crate) fn read_content(mut series: WireReader, fields: &SeriesFields) -> Result<Content, MalformedError> {
     let first = Sample::new(0, 0.0);
     let mut content =
         Content { samples: 0, first, starts: 0, histograms: 0, exemplars: 0, metadata_at: 0, labels: 0 };
@@ -86,11 +86,11 @@ pub(crate) fn read_content(mut series: Reader, fields: &SeriesFields) -> Result<
 }
 
 fn count_other(
-    series: &mut Reader,
+    series: &mut WireReader,
     tag: Tag,
     fields: &SeriesFields,
     content: &mut Content,
-) -> Result<(), MalformedBody> {
+) -> Result<(), MalformedError> {
     if tag == fields.histograms {
         content.histograms += 1;
     } else if tag == fields.exemplars {
@@ -107,10 +107,10 @@ fn count_other(
 
 /// Passes every sample of a series on that [`read_content`] has checked, with the start timestamps of those that have one.
 pub(crate) fn pass_samples(
-    mut series: Reader,
+    mut series: WireReader,
     fields: &SeriesFields,
     sink: &mut impl SeriesSink,
-) -> Result<(), MalformedBody> {
+) -> Result<(), MalformedError> {
     while !series.is_empty() {
         if let Some(sample) = take_usual_sample(&mut series) {
             sink.sample(sample);
@@ -133,12 +133,12 @@ pub(crate) fn pass_samples(
 /// Where the samples begin that a series ends with, if they are few and as every sender writes them. That is a guess:
 /// the bytes before decide whether these are samples, or the end of something else that looks alike.
 #[inline]
-pub(crate) fn last_samples_start(series: Reader) -> Option<usize> {
+pub(crate) fn last_samples_start(series: WireReader) -> Option<usize> {
     const FEW: usize = 4;
     let (bytes, mut start) = (series.bytes(), series.bytes().len());
     for _sample in 0..=FEW {
         let at = start.checked_sub(USUAL_SAMPLE_LEN).filter(|at| *at >= series.at());
-        let Some(at) = at.filter(|at| take_usual_sample(&mut Reader::new(bytes, *at)).is_some()) else {
+        let Some(at) = at.filter(|at| take_usual_sample(&mut WireReader::new(bytes, *at)).is_some()) else {
             return (start < bytes.len()).then_some(start);
         };
         start = at;
@@ -153,7 +153,7 @@ const USUAL_SAMPLE_INNER_LEN: usize = 1 + 8 + 1 + 6;
 /// Takes a sample as every sender writes it: its value, then a timestamp of our times, which takes
 /// six bytes until the year 2109.
 #[inline(always)]
-fn take_usual_sample(series: &mut Reader) -> Option<Sample> {
+fn take_usual_sample(series: &mut WireReader) -> Option<Sample> {
     const HEAD: [u8; 3] = [SAMPLES.0 as u8, USUAL_SAMPLE_INNER_LEN as u8, SAMPLE_VALUE.0 as u8];
     let sample = series.bytes()[series.at()..].first_chunk::<USUAL_SAMPLE_LEN>()?;
     let (head, sample) = sample.split_first_chunk()?;
@@ -163,7 +163,7 @@ fn take_usual_sample(series: &mut Reader) -> Option<Sample> {
         return None;
     }
     let sample = Sample::new(varint_of_six(*timestamp)?, f64::from_le_bytes(*value));
-    *series = Reader::new(series.bytes(), series.at() + USUAL_SAMPLE_LEN);
+    *series = WireReader::new(series.bytes(), series.at() + USUAL_SAMPLE_LEN);
     Some(sample)
 }
 
@@ -186,7 +186,7 @@ fn varint_of_six([a, b, c, d, e, f]: [u8; 6]) -> Option<i64> {
 /// A sample and its start timestamp, in ms. A field that is absent has its default, zero; of one that is repeated the last
 /// counts.
 #[inline]
-fn read_sample(mut message: Reader, fields: &SeriesFields) -> Result<(Sample, i64), MalformedBody> {
+fn read_sample(mut message: WireReader, fields: &SeriesFields) -> Result<(Sample, i64), MalformedError> {
     let (mut sample, mut start_ms) = (Sample::new(0, 0.0), 0);
     while !message.is_empty() {
         let tag = message.tag()?;

@@ -6,12 +6,12 @@ use super::{
     content::{Content, SeriesFields, pass_samples},
     id_cache::IdCache,
     labels::CollectedLabels,
-    malformed::{MalformedBody, MalformedCause},
+    malformed::{MalformedError, MalformedErrorKind},
     symbols::PairKeys,
-    tally::Tally,
+    tally::RequestTally,
     thanos::{self, SeriesIn},
     v1, v2,
-    wire::{Reader, malformed},
+    wire::{WireReader, malformed},
 };
 use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{
@@ -39,24 +39,24 @@ pub trait SeriesSink {
     /// The next sample of the series.
     fn sample(&mut self, sample: Sample);
 
-    /// The start timestamp of the sample that came last, in ms, not 0. Mostly a sample has none. Who keeps samples alone
-    /// passes it over.
+    /// The start timestamp of the sample that came last, in ms, not 0. Mostly a sample has none. Whoever keeps samples
+    /// alone passes it over.
     fn start_timestamp(&mut self, _start_ms: i64) {}
 
-    /// A native histogram of a checked series, whose bytes nobody has looked into yet. Who keeps floats alone passes
-    /// it over.
+    /// A native histogram of a checked series, whose bytes nobody has looked into yet. Whoever keeps floats alone
+    /// passes it over.
     fn histogram(&mut self, _histogram: PartHistogram) {}
 
-    /// An exemplar of a checked series, behind its samples or without any. Who keeps samples alone passes it over.
+    /// An exemplar of a checked series, after its samples or without any. Whoever keeps samples alone passes it over.
     fn exemplar(&mut self, _exemplar: PartExemplar) {}
 
-    /// What is said of a metric, unless it was said lately. Who keeps samples alone passes it over.
+    /// What is said of a metric, unless it was said recently. Whoever keeps samples alone passes it over.
     fn metadata(&mut self, _said: &Metadata<'_>, _metadata: PartMetadata) {}
 }
 
 /// Whether a request is decoded to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slice {
+pub enum DecodeProgress {
     /// There is more: call again.
     More,
     /// That was all.
@@ -103,7 +103,7 @@ pub struct Decoding {
     /// Remote write 2: bytes of labels that were written out to be hashed.
     pub(super) expanded_bytes: usize,
     /// What was counted so far.
-    pub tally: Tally,
+    pub tally: RequestTally,
 }
 
 impl Decoding {
@@ -118,7 +118,7 @@ impl Decoding {
     }
 
     fn of_layout(layout: Layout) -> Self {
-        let tally = Tally::default();
+        let tally = RequestTally::default();
         Self { layout, phase: Phase::Fresh, at: 0, tenant_end: 0, expanded_bytes: 0, tally }
     }
 }
@@ -176,17 +176,17 @@ impl Decoder {
         hasher: &SeriesIdHasher,
         sink: &mut impl SeriesSink,
         mut has_time: impl FnMut() -> bool,
-    ) -> Result<Slice, MalformedBody> {
+    ) -> Result<DecodeProgress, MalformedError> {
         loop {
             match self.decode(body, decoding, hasher, DECODE_STEP_SERIES, sink)? {
-                Slice::Done => return Ok(Slice::Done),
-                Slice::More if has_time() => {}
-                Slice::More => return Ok(Slice::More),
+                DecodeProgress::Done => return Ok(DecodeProgress::Done),
+                DecodeProgress::More if has_time() => {}
+                DecodeProgress::More => return Ok(DecodeProgress::More),
             }
         }
     }
 
-    /// Decodes on, for about `series_max` series. The labels that `sink` is told of lie in `body`.
+    /// Decodes on, for about `series_max` series. The labels that `sink` is given are in `body`.
     ///
     /// After an error the request is refused as a whole: what `sink` has of it must be dropped.
     pub fn decode(
@@ -196,7 +196,7 @@ impl Decoder {
         hasher: &SeriesIdHasher,
         series_max: usize,
         sink: &mut impl SeriesSink,
-    ) -> Result<Slice, MalformedBody> {
+    ) -> Result<DecodeProgress, MalformedError> {
         if decoding.phase == Phase::Fresh {
             start_body(body)?;
             decoding.phase = Phase::first_of(decoding.layout);
@@ -212,12 +212,12 @@ impl Decoder {
     }
 }
 
-fn start_body(body: &mut WriteBody) -> Result<(), MalformedBody> {
+fn start_body(body: &mut WriteBody) -> Result<(), MalformedError> {
     body.symbols.clear();
     body.symbol_hashes.clear();
     body.scratch.clear();
     if body.bytes.len() > LabelSpan::OFFSET_MAX {
-        return Err(malformed(LabelSpan::OFFSET_MAX, MalformedCause::BodyTooLarge));
+        return Err(malformed(LabelSpan::OFFSET_MAX, MalformedErrorKind::BodyTooLarge));
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ pub(super) struct GoodSeries<'a> {
     pub labels: LabelSpan,
     pub content: Content,
     /// The bytes that its samples lie in.
-    pub samples: Reader<'a>,
+    pub samples: WireReader<'a>,
 }
 
 impl GoodSeries<'_> {
@@ -237,13 +237,13 @@ impl GoodSeries<'_> {
     pub(crate) fn pass_on(
         self,
         fields: &SeriesFields,
-        tally: &mut Tally,
+        tally: &mut RequestTally,
         sink: &mut impl SeriesSink,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         tally.series += 1;
         tally.samples += u64::from(self.content.samples);
         if tally.samples + tally.histograms > REQUEST_SAMPLES_MAX {
-            return Err(malformed(self.samples.at(), MalformedCause::TooManySamples));
+            return Err(malformed(self.samples.at(), MalformedErrorKind::TooManySamples));
         }
         sink.series(self.id, self.labels, self.content.samples);
         // Nearly all series that there are: one sample, without a start timestamp.
@@ -258,12 +258,12 @@ impl GoodSeries<'_> {
 /// Hands the native histograms of a good series on, whose fields were read before.
 #[cold]
 pub(super) fn pass_histograms(
-    mut series: Reader,
+    mut series: WireReader,
     fields: &SeriesFields,
     (id, labels): (SeriesId, LabelSpan),
-    tally: &mut Tally,
+    tally: &mut RequestTally,
     sink: &mut impl SeriesSink,
-) -> Result<(), MalformedBody> {
+) -> Result<(), MalformedError> {
     while !series.is_empty() {
         let tag = series.tag()?;
         if tag != fields.histograms {
@@ -273,7 +273,7 @@ pub(super) fn pass_histograms(
         let place = series.span()?;
         tally.histograms += 1;
         if tally.samples + tally.histograms > REQUEST_SAMPLES_MAX {
-            return Err(malformed(place.start, MalformedCause::TooManySamples));
+            return Err(malformed(place.start, MalformedErrorKind::TooManySamples));
         }
         sink.histogram(PartHistogram { id, labels, message: MessageSpan::of_body(place.start, place.len()) });
     }
@@ -311,7 +311,7 @@ mod tests {
                     looks % 10 > 0
                 })
             };
-            while decode() == Ok(Slice::More) {}
+            while decode() == Ok(DecodeProgress::More) {}
             assert!(looks >= SERIES / DECODE_STEP_SERIES - 1, "{looks} looks at the clock");
             assert!(slices >= looks / 10, "{slices} slices in {looks} looks");
             assert_eq!(decoding.tally.series_refused, SERIES as u64);

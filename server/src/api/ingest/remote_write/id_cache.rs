@@ -1,12 +1,12 @@
 //! Remembers the series id of label sets that were seen before, so that their labels needn't be checked, sorted and
 //! put together again. It knows fingerprints and ids, no labels.
 //!
-//! A fingerprint is the tenant's own hash of all that tells a label set from others: in remote write 1 the bytes of its
-//! labels as they came, in remote write 2 sums over its symbols. It has 128 bits, and a key that nobody outside knows,
-//! as the series id itself has: two sets that are taken for one here would as well be taken for one series without
-//! the cache.
+//! A fingerprint is the tenant's own hash of all that distinguishes a label set from others: in remote write 1 the
+//! bytes of its labels as they came, in remote write 2 sums over its symbols. It has 128 bits, and a key that nobody
+//! outside knows, as the series id itself has: two sets that are taken for one here would as well be taken for one
+//! series without the cache.
 
-use super::labels::Arrival;
+use super::labels::LabelArrangement;
 use crate::api::ingest::known_metadata::Period;
 use silverback_model::{
     SeriesId,
@@ -41,12 +41,13 @@ pub(crate) struct KnownLabels {
     /// Of its series.
     pub id: SeriesId,
     /// Of its labels.
-    pub arrival: Arrival,
+    pub arrival: LabelArrangement,
 }
 
 const SLOTS: usize = 8;
 const EMPTY: Bucket = [0; SLOTS];
-/// A key is the fingerprint but for its lowest bits, which the bucket's place tells: these say what comes with it, ...
+/// A key is the fingerprint but for its lowest bits, which follow from the bucket's place: these say what comes with
+/// it, ...
 const FLAGS: u128 = 3;
 /// ... and the others of them when its metadata was passed on.
 const PERIOD_SHIFT: u32 = FLAGS.trailing_ones();
@@ -118,9 +119,9 @@ impl IdCache {
     pub(crate) fn insert(&mut self, fingerprint: u128, KnownLabels { id, arrival }: KnownLabels) {
         self.grow_if_crowded();
         let flags = match arrival {
-            Arrival::InOrder if id.0 == fingerprint => ITSELF,
-            Arrival::InOrder => IN_ORDER,
-            Arrival::Rearranged => REARRANGED,
+            LabelArrangement::InOrder if id.0 == fingerprint => ITSELF,
+            LabelArrangement::InOrder => IN_ORDER,
+            LabelArrangement::Rearranged => REARRANGED,
         };
         let width = if flags == ITSELF { 1 } else { 2 };
         let place = self.place(fingerprint);
@@ -150,7 +151,7 @@ impl IdCache {
 
     /// Uses more buckets where too many are pushed out. Half of the entries are in their place then, too. The others
     /// cost their series one slow look each, while to move them would cost one request all of it; they are nobody's
-    /// until they are pushed out, for the bits that a key leaves out are as many as the least table's places tell.
+    /// until they are pushed out, because the bits that a key leaves out are as many as the least table's places tell.
     fn grow_if_crowded(&mut self) {
         let slots = self.used * SLOTS;
         if self.displaced * DISPLACED_SHARE > slots && self.used < self.buckets.len() {
@@ -189,7 +190,7 @@ fn find(bucket: &Bucket, key: u128) -> Option<usize> {
 /// What the slots of an entry say. An entry that was pushed out by half has no id any more.
 #[inline]
 fn known(flags: u128, fingerprint: u128, next: Option<&u128>) -> Option<KnownLabels> {
-    let arrival = if flags == REARRANGED { Arrival::Rearranged } else { Arrival::InOrder };
+    let arrival = if flags == REARRANGED { LabelArrangement::Rearranged } else { LabelArrangement::InOrder };
     let id = if flags == ITSELF { fingerprint } else { *next? };
     Some(KnownLabels { id: SeriesId(id), arrival })
 }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     fn in_order(id: u128) -> KnownLabels {
-        KnownLabels { id: SeriesId(id), arrival: Arrival::InOrder }
+        KnownLabels { id: SeriesId(id), arrival: LabelArrangement::InOrder }
     }
 
     #[test]
@@ -237,7 +238,11 @@ mod tests {
     #[test]
     fn all_bits_of_a_fingerprint_count_and_how_the_labels_come_is_kept_beside_them() {
         let one = fingerprint(7);
-        for (id, arrival) in [(7, Arrival::InOrder), (7, Arrival::Rearranged), (one, Arrival::InOrder)] {
+        for (id, arrival) in [
+            (7, LabelArrangement::InOrder),
+            (7, LabelArrangement::Rearranged),
+            (one, LabelArrangement::InOrder),
+        ] {
             let (mut cache, known) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrival });
             cache.insert(one, known);
             assert_eq!(cache.get(one), Some(known));
@@ -252,7 +257,11 @@ mod tests {
     #[test]
     fn the_period_of_metadata_is_kept_beside_the_labels() {
         let (one, mut known) = (fingerprint(7), KnownMetadata::default());
-        for (id, arrival) in [(7, Arrival::InOrder), (7, Arrival::Rearranged), (one, Arrival::InOrder)] {
+        for (id, arrival) in [
+            (7, LabelArrangement::InOrder),
+            (7, LabelArrangement::Rearranged),
+            (one, LabelArrangement::InOrder),
+        ] {
             let (mut cache, labels) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrival });
             cache.note_period(one, known.period());
             assert_eq!(cache.get_with_period(one), None, "it isn't known");

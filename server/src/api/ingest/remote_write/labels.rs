@@ -31,7 +31,7 @@ pub struct CollectedLabels {
 
 /// How a label set that passed the checks came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum LabelArrangement {
     /// Names ascending, every label with a value.
     InOrder,
     /// It had to be sorted, or labels without a value were dropped.
@@ -77,7 +77,7 @@ impl CollectedLabels {
         self.too_many = false;
     }
 
-    /// Where the metric's name lies.
+    /// Where the metric's name is.
     pub(crate) fn metric_name(&self, bytes: &[u8]) -> Option<Range<usize>> {
         let label = self.places.iter().find(|label| label.name(bytes) == b"__name__")?;
         let (offset, len) = label.value;
@@ -95,7 +95,7 @@ impl CollectedLabels {
     }
 
     /// Checks the labels, drops those without a value, and sorts.
-    pub(crate) fn check(&mut self, bytes: &[u8]) -> Result<Arrival, RefusedReason> {
+    pub(crate) fn check(&mut self, bytes: &[u8]) -> Result<LabelArrangement, RefusedReason> {
         for label in &self.places {
             label.check(bytes)?;
         }
@@ -112,7 +112,7 @@ impl CollectedLabels {
         if !self.places.iter().any(|label| label.name(bytes) == b"__name__") {
             return Err(RefusedReason::MissingName);
         }
-        Ok(if in_order { Arrival::InOrder } else { Arrival::Rearranged })
+        Ok(if in_order { LabelArrangement::InOrder } else { LabelArrangement::Rearranged })
     }
 
     fn sort(&mut self, bytes: &[u8]) -> Result<(), RefusedReason> {
@@ -121,7 +121,7 @@ impl CollectedLabels {
         if twice { Err(RefusedReason::DuplicateLabel) } else { Ok(()) }
     }
 
-    /// Bytes that the canonical block takes at the most.
+    /// Bytes that the canonical block takes at most.
     pub(crate) fn canonical_bytes_max(&self) -> usize {
         const FRAMING: usize = 1 + 3 + 1 + 2 + 1 + 3;
         self.places.iter().map(|l| FRAMING + l.name.1 as usize + l.value.1 as usize).sum()

@@ -6,18 +6,18 @@ use silverback_model::limits::{REQUEST_SAMPLES_MAX, SYMBOLS_MAX};
 /// A body that can't be read on: nothing of it may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{} request at byte {offset} of the decompressed body: {cause}", .cause.kind())]
-pub struct MalformedBody {
+pub struct MalformedError {
     /// Where, in the decompressed body.
     pub offset: usize,
     /// What.
-    pub cause: MalformedCause,
+    pub cause: MalformedErrorKind,
 }
 
 /// What is wrong with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum MalformedCause {
+pub enum MalformedErrorKind {
     /// A field is longer than what is left of the message around it.
-    #[error("the field ends behind the message that holds it")]
+    #[error("the field ends past the end of its message")]
     Truncated,
     /// A varint has more than ten bytes or more than 64 bits.
     #[error("the varint is longer than 64 bits")]
@@ -46,7 +46,7 @@ pub enum MalformedCause {
          of it is known here"
     )]
     NoKnownField,
-    /// A message or a text inside of the request that is none.
+    /// A message or a text inside of the request that isn't one.
     #[error("what begins here can't be read")]
     BrokenMessage,
     /// More symbols than a request may have.
@@ -60,12 +60,12 @@ pub enum MalformedCause {
         "the request's label sets, written out, are too large; send fewer series at a time, or shorter labels"
     )]
     LabelsTooLarge,
-    /// The body is larger than its offsets can tell.
+    /// The body is larger than its offsets can say.
     #[error("the body is too large; send fewer series at a time")]
     BodyTooLarge,
 }
 
-impl MalformedCause {
+impl MalformedErrorKind {
     /// Whether nothing is wrong with the body but that it has more than one request may: part of it would do.
     pub(crate) fn is_too_much(self) -> bool {
         match self {

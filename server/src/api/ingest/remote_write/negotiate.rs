@@ -1,9 +1,9 @@
 //! Which protocol a request speaks, from its method and headers. The content type alone decides;
-//! `X-Prometheus-Remote-Write-Version` tells nothing that a sender could not get wrong.
+//! `X-Prometheus-Remote-Write-Version` says nothing that a sender could not get wrong.
 
 use http::{HeaderMap, HeaderName, Method, header};
 
-use super::{Version, rejection::Rejection};
+use super::{Version, write_rejected::WriteRejected};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const PROTO_V1: &str = "prometheus.WriteRequest";
@@ -11,25 +11,25 @@ const PROTO_V2: &str = "io.prometheus.write.v2.Request";
 
 /// The version that a request is to be read as. An absent content type or encoding is that of
 /// remote write 1, as in Prometheus.
-pub fn negotiate(method: &Method, headers: &HeaderMap) -> Result<Version, Rejection> {
+pub fn negotiate(method: &Method, headers: &HeaderMap) -> Result<Version, WriteRejected> {
     if method != Method::POST {
-        return Err(Rejection::Method);
+        return Err(WriteRejected::Method);
     }
     let encoding = header_text(headers, header::CONTENT_ENCODING)?;
     if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy")) {
-        return Err(Rejection::ContentEncoding(encoding.to_owned()));
+        return Err(WriteRejected::ContentEncoding(encoding.to_owned()));
     }
     let content_type = header_text(headers, header::CONTENT_TYPE)?;
-    version_of(content_type).ok_or_else(|| Rejection::ContentType(content_type.to_owned()))
+    version_of(content_type).ok_or_else(|| WriteRejected::ContentType(content_type.to_owned()))
 }
 
 /// A header's text; two headers of one name would have to be guessed between.
-pub(in crate::api) fn header_text(headers: &HeaderMap, name: HeaderName) -> Result<&str, Rejection> {
+pub(in crate::api) fn header_text(headers: &HeaderMap, name: HeaderName) -> Result<&str, WriteRejected> {
     let mut values = headers.get_all(&name).iter();
     match (values.next().map(|value| value.to_str()), values.next()) {
         (None, _) => Ok(""),
         (Some(Ok(text)), None) => Ok(text.trim()),
-        (Some(Ok(_) | Err(_)), _) => Err(Rejection::Header(name)),
+        (Some(Ok(_) | Err(_)), _) => Err(WriteRejected::Header(name)),
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         check("application/x-protobuffer", None);
     }
 
-    fn check_headers(method: Method, headers: &[(HeaderName, &str)], expect: Result<Version, Rejection>) {
+    fn check_headers(method: Method, headers: &[(HeaderName, &str)], expect: Result<Version, WriteRejected>) {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
         assert_eq!(negotiate(&method, &headers), expect, "{method} {headers:?}");
     }
@@ -142,12 +142,12 @@ mod tests {
         check_headers(Method::POST, &[], Ok(Version::V1));
         check_headers(Method::POST, &[(CONTENT_ENCODING, "snappy")], Ok(Version::V1));
         check_headers(Method::POST, &[(CONTENT_ENCODING, " Snappy")], Ok(Version::V1));
-        check_headers(Method::GET, &[], Err(Rejection::Method));
+        check_headers(Method::GET, &[], Err(WriteRejected::Method));
         for other in ["gzip", "identity", "snappy, gzip", "zstd"] {
-            let refused = Rejection::ContentEncoding(other.to_owned());
+            let refused = WriteRejected::ContentEncoding(other.to_owned());
             check_headers(Method::POST, &[(CONTENT_ENCODING, other)], Err(refused));
         }
-        let refused = Rejection::ContentType("text/plain".to_owned());
+        let refused = WriteRejected::ContentType("text/plain".to_owned());
         check_headers(Method::POST, &[(CONTENT_TYPE, "text/plain")], Err(refused));
     }
 
@@ -156,7 +156,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(header::CONTENT_TYPE, PROTOBUF.parse().unwrap());
         headers.append(header::CONTENT_TYPE, "text/plain".parse().unwrap());
-        let refused = Err(Rejection::Header(header::CONTENT_TYPE));
+        let refused = Err(WriteRejected::Header(header::CONTENT_TYPE));
         assert_eq!(negotiate(&Method::POST, &headers), refused);
     }
 

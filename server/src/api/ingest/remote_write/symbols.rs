@@ -1,4 +1,4 @@
-//! The symbol table of a remote write 2 request: where each symbol lies, and its fingerprint, so
+//! The symbol table of a remote write 2 request: where each symbol is, and its fingerprint, so
 //! that a label set is recognised by its references without a look at its text.
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    malformed::{MalformedBody, MalformedCause},
+    malformed::{MalformedError, MalformedErrorKind},
     wire::malformed,
 };
 use silverback_model::{
@@ -31,22 +31,22 @@ impl SymbolTable<'_> {
         bytes: &[u8],
         span: Range<usize>,
         hasher: &SeriesIdHasher,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         if self.places.len() == SYMBOLS_MAX {
-            return Err(malformed(span.start, MalformedCause::TooManySymbols));
+            return Err(malformed(span.start, MalformedErrorKind::TooManySymbols));
         }
         self.places.push((span.start as u32, span.len() as u32));
         self.fingerprints.push(hasher.fingerprint(&bytes[span]));
         Ok(())
     }
 
-    /// Where a symbol lies.
+    /// Where a symbol is.
     pub(crate) fn span(&self, index: u32) -> Option<Range<usize>> {
         let (offset, len) = *self.places.get(index as usize)?;
         Some(offset as usize..(offset + len) as usize)
     }
 
-    /// A symbol's fingerprint, and where it lies.
+    /// A symbol's fingerprint, and where it is.
     pub(crate) fn named(&self, index: u32) -> Option<(u128, Range<usize>)> {
         Some((*self.fingerprints.get(index as usize)?, self.span(index)?))
     }

@@ -1,12 +1,12 @@
 //! What the decoder has counted of one request.
 
 use super::labels::CollectedLabels;
-use silverback_model::{ExemplarRefusals, MetadataRefusals, RefusedCounts, RefusedReason};
+use silverback_model::{ExemplarRejectedCounts, MetadataRejectedCounts, RefusedCounts, RefusedReason};
 use silverback_storage::message::Examples;
 
 /// The counts of one request, as far as it is decoded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct RequestTally {
     /// Series passed on to the sink.
     pub series: u64,
     /// Samples passed on to the sink.
@@ -20,18 +20,18 @@ pub struct Tally {
     /// Exemplars of good series.
     pub exemplars: u64,
     /// Those that the decoder refused, by reason.
-    pub exemplars_refused: ExemplarRefusals,
+    pub exemplars_refused: ExemplarRejectedCounts,
     /// Metadata entries.
     pub metadata: u64,
     /// Those that the decoder refused, by reason.
-    pub metadata_refused: MetadataRefusals,
+    pub metadata_refused: MetadataRejectedCounts,
     /// Bytes of those that were passed on.
     pub metadata_bytes: usize,
     /// Some of the refused, by job and reason.
     pub examples: Examples,
 }
 
-impl Tally {
+impl RequestTally {
     /// Counts a whole series as refused, by its labels that lie in `bytes`.
     pub(super) fn refuse_series(
         &mut self,

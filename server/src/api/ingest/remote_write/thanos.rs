@@ -4,11 +4,11 @@
 //! its fields, and decoded then. What a survey has seen is framed well.
 
 use super::{
-    decoder::{Decoder, Decoding, SeriesSink, Slice},
-    malformed::{MalformedBody, MalformedCause},
-    rejection::Rejection,
+    decoder::{DecodeProgress, Decoder, Decoding, SeriesSink},
+    malformed::{MalformedError, MalformedErrorKind},
     v1::{self, Others, Stretch, TIMESERIES},
-    wire::{Reader, Tag, WireType, malformed},
+    wire::{Tag, WireReader, WireType, malformed},
+    write_rejected::WriteRejected,
 };
 use silverback_model::SeriesIdHasher;
 use silverback_storage::message::WriteBody;
@@ -37,10 +37,10 @@ pub enum SeriesIn {
 pub struct Survey<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The part that is looked at; its end is the request's where it is none.
+    /// The part that is looked at; its end is the request's where it isn't a part.
     part_end: Option<usize>,
-    of_request: Seen<'a>,
-    of_part: Seen<'a>,
+    of_request: SeenFields<'a>,
+    of_part: SeenFields<'a>,
     has_parts: bool,
     /// Of all parts.
     parts_have_series: bool,
@@ -51,7 +51,7 @@ pub struct Survey<'a> {
 
 /// Of one message.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen<'a> {
+struct SeenFields<'a> {
     has_series: bool,
     /// Of several the last counts.
     tenant: Option<&'a [u8]>,
@@ -61,7 +61,7 @@ impl<'a> Survey<'a> {
     /// Begins with a request's bytes. Samples of `own_tenant` are taken alone: a request, or a part, that names none is
     /// of it, too.
     pub fn new(bytes: &'a [u8], own_tenant: &'a str) -> Self {
-        let seen = Seen::default();
+        let seen = SeenFields::default();
         Self {
             bytes,
             at: 0,
@@ -76,7 +76,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Looks at so many fields more; where the series are, once that is known.
-    pub fn look(&mut self, fields_max: usize) -> Result<Option<SeriesIn>, Rejection> {
+    pub fn look(&mut self, fields_max: usize) -> Result<Option<SeriesIn>, WriteRejected> {
         for _field in 0..fields_max.max(1) {
             match self.part_end {
                 Some(end) if self.at >= end => self.end_part()?,
@@ -88,12 +88,12 @@ impl<'a> Survey<'a> {
         Ok(None)
     }
 
-    fn request_field(&mut self) -> Result<(), MalformedBody> {
-        let mut request = Reader::new(self.bytes, self.at);
+    fn request_field(&mut self) -> Result<(), MalformedError> {
+        let mut request = WireReader::new(self.bytes, self.at);
         let tag = request.tag()?;
         if tag == BY_TENANT {
             let part = request.message()?;
-            (self.has_parts, self.of_part) = (true, Seen::default());
+            (self.has_parts, self.of_part) = (true, SeenFields::default());
             (self.at, self.part_end) = (part.at(), Some(part.bytes().len()));
             return Ok(());
         }
@@ -107,8 +107,8 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    fn part_field(&mut self, end: usize) -> Result<(), MalformedBody> {
-        let mut part = Reader::new(&self.bytes[..end], self.at);
+    fn part_field(&mut self, end: usize) -> Result<(), MalformedError> {
+        let mut part = WireReader::new(&self.bytes[..end], self.at);
         let tag = part.tag()?;
         if !self.of_part.take(&mut part, tag)? {
             part.skip_unknown(tag, PART_KNOWN_MAX)?;
@@ -118,14 +118,14 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    fn end_part(&mut self) -> Result<(), Rejection> {
+    fn end_part(&mut self) -> Result<(), WriteRejected> {
         self.check_tenant(self.of_part)?;
         self.parts_have_series |= self.of_part.has_series;
         self.part_end = None;
         Ok(())
     }
 
-    fn end(&self) -> Result<SeriesIn, Rejection> {
+    fn end(&self) -> Result<SeriesIn, WriteRejected> {
         let (series_in, has_series) = if self.has_parts {
             (SeriesIn::Parts, self.parts_have_series)
         } else {
@@ -138,26 +138,26 @@ impl<'a> Survey<'a> {
         if has_series || is_empty {
             Ok(series_in)
         } else {
-            Err(malformed(0, MalformedCause::NoKnownField).into())
+            Err(malformed(0, MalformedErrorKind::NoKnownField).into())
         }
     }
 
-    fn check_tenant(&self, seen: Seen) -> Result<(), Rejection> {
+    fn check_tenant(&self, seen: SeenFields) -> Result<(), WriteRejected> {
         match seen.tenant {
             None | Some([]) => Ok(()),
             Some(tenant) if tenant == self.own_tenant.as_bytes() => Ok(()),
             Some(tenant) => {
                 let excerpt = &tenant[..tenant.len().min(EXCERPT_BYTES)];
                 let asked = String::from_utf8_lossy(excerpt).into_owned();
-                Err(Rejection::OtherTenant { asked, own: self.own_tenant.to_owned() })
+                Err(WriteRejected::OtherTenant { asked, own: self.own_tenant.to_owned() })
             }
         }
     }
 }
 
-impl<'a> Seen<'a> {
-    /// Takes a field that the request and its parts number alike; `false`: it is none of these.
-    fn take(&mut self, message: &mut Reader<'a>, tag: Tag) -> Result<bool, MalformedBody> {
+impl<'a> SeenFields<'a> {
+    /// Takes a field that the request and its parts number alike; `false`: it isn't one of these.
+    fn take(&mut self, message: &mut WireReader<'a>, tag: Tag) -> Result<bool, MalformedError> {
         if tag == TIMESERIES {
             message.span()?;
             self.has_series = true;
@@ -184,7 +184,7 @@ pub(super) fn decode(
     hasher: &SeriesIdHasher,
     sink: &mut impl SeriesSink,
     (series_in, stretch): (SeriesIn, &mut Stretch),
-) -> Result<Slice, MalformedBody> {
+) -> Result<DecodeProgress, MalformedError> {
     if series_in == SeriesIn::Request {
         return v1::decode_stretch(decoder, body, decoding, hasher, sink, stretch);
     }
@@ -192,15 +192,15 @@ pub(super) fn decode(
     loop {
         stretch.end = decoding.tenant_end;
         if decoding.at < stretch.end
-            && v1::decode_stretch(decoder, body, decoding, hasher, sink, stretch)? == Slice::More
+            && v1::decode_stretch(decoder, body, decoding, hasher, sink, stretch)? == DecodeProgress::More
         {
-            return Ok(Slice::More);
+            return Ok(DecodeProgress::More);
         }
         if decoding.at >= end {
-            return Ok(Slice::Done);
+            return Ok(DecodeProgress::Done);
         }
         if stretch.fields_left == 0 {
-            return Ok(Slice::More);
+            return Ok(DecodeProgress::More);
         }
         stretch.fields_left -= 1;
         enter_next(&body.bytes, decoding)?;
@@ -208,8 +208,8 @@ pub(super) fn decode(
 }
 
 /// Reads the request's next field: goes into it where it is a tenant's, and passes it over otherwise.
-fn enter_next(bytes: &[u8], decoding: &mut Decoding) -> Result<(), MalformedBody> {
-    let mut request = Reader::new(bytes, decoding.at);
+fn enter_next(bytes: &[u8], decoding: &mut Decoding) -> Result<(), MalformedError> {
+    let mut request = WireReader::new(bytes, decoding.at);
     let tag = request.tag()?;
     if tag == BY_TENANT {
         let part = request.message()?;

@@ -1,20 +1,20 @@
 //! Remote write 1: `prometheus.WriteRequest`.
 //!
 //! A series in the usual form, its labels first and in one piece, is recognised by the hash of the labels' bytes as they
-//! lie there; where these end is guessed by the samples behind them, for what is known is known to be labels and nothing
-//! else. One that isn't known yet has its labels checked. They are hashed where they lie if they are canonical; any
-//! others go a slower way that writes them out anew, for their id.
+//! are there; where these end is guessed by the samples after them, for what is known is known to be labels and nothing
+//! else. One that isn't known yet has its labels checked. They are hashed where they are if they are canonical; any
+//! others go a slower way that writes them out again, for their id.
 
 use super::{
     beside::{Beside, TextsOf},
     canonical::{FIELDS_BYTES_MAX, fields_end, is_canonical, is_plain},
     content::{Content, SeriesFields, last_samples_start, read_content},
-    decoder::{Decoder, Decoding, GoodSeries, RUN, SeriesSink, Slice, pass_histograms},
+    decoder::{DecodeProgress, Decoder, Decoding, GoodSeries, RUN, SeriesSink, pass_histograms},
     id_cache::{IdCache, KnownLabels},
-    labels::{Arrival, CollectedLabels},
-    malformed::{MalformedBody, MalformedCause},
-    tally::Tally,
-    wire::{Reader, Tag, WireType, malformed},
+    labels::{CollectedLabels, LabelArrangement},
+    malformed::{MalformedError, MalformedErrorKind},
+    tally::RequestTally,
+    wire::{Tag, WireReader, WireType, malformed},
 };
 use crate::api::ingest::known_metadata::KnownMetadata;
 use silverback_model::{SeriesId, SeriesIdHasher};
@@ -67,7 +67,7 @@ pub(super) fn decode(
     hasher: &SeriesIdHasher,
     series_max: usize,
     sink: &mut impl SeriesSink,
-) -> Result<Slice, MalformedBody> {
+) -> Result<DecodeProgress, MalformedError> {
     let (end, fields_left) = (body.bytes.len(), series_max.max(1));
     let mut stretch = Stretch { end, fields_left, others: Others::RemoteWrite };
     decode_stretch(decoder, body, decoding, hasher, sink, &mut stretch)
@@ -81,12 +81,12 @@ pub(super) fn decode_stretch(
     hasher: &SeriesIdHasher,
     sink: &mut impl SeriesSink,
     stretch: &mut Stretch,
-) -> Result<Slice, MalformedBody> {
+) -> Result<DecodeProgress, MalformedError> {
     let Stretch { end, fields_left, others } = stretch;
     let WriteBody { bytes, scratch, .. } = body;
     let Decoding { at, tally, .. } = decoding;
     let Decoder { labels, ids, known_metadata, .. } = decoder;
-    let mut request = Reader::new(&bytes[..*end], *at);
+    let mut request = WireReader::new(&bytes[..*end], *at);
     let mut slice =
         SeriesSlice { labels, ids, known_metadata, scratch, hasher, tally, sink, others: *others };
     let mut run = [BegunSeries { series: request, labels_end: 0, fingerprint: SeriesId(0) }; RUN];
@@ -99,18 +99,18 @@ pub(super) fn decode_stretch(
         for series in &run[..begun] {
             slice.read_series(series)?;
         }
-        // What is wrong with a series is told first: it stands before this.
+        // What is wrong with a series is reported first: it comes before this.
         outcome?;
         *at = request.at();
     }
-    Ok(if request.is_empty() { Slice::Done } else { Slice::More })
+    Ok(if request.is_empty() { DecodeProgress::Done } else { DecodeProgress::More })
 }
 
 /// Field 2 is unknown by reservation; metadata is known, with one wire type. A remote write 2
-/// request that came as this one would be passed over whole, and lost without a word.
-fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+/// request that came as this one would be passed over whole, and lost silently.
+fn skip_unknown(request: &mut WireReader, tag: Tag) -> Result<(), MalformedError> {
     if V2_FIELDS.contains(&tag) {
-        return Err(malformed(request.at(), MalformedCause::OtherVersion));
+        return Err(malformed(request.at(), MalformedErrorKind::OtherVersion));
     }
     let known_max = if tag.number() == METADATA.number() { tag.number() } else { REQUEST_KNOWN_MAX };
     request.skip_unknown(tag, known_max)
@@ -123,7 +123,7 @@ struct SeriesSlice<'a, S> {
     known_metadata: &'a mut KnownMetadata,
     scratch: &'a mut Vec<u8>,
     hasher: &'a SeriesIdHasher,
-    tally: &'a mut Tally,
+    tally: &'a mut RequestTally,
     sink: &'a mut S,
     others: Others,
 }
@@ -131,10 +131,10 @@ struct SeriesSlice<'a, S> {
 /// A series whose labels are hashed.
 #[derive(Clone, Copy)]
 struct BegunSeries<'a> {
-    series: Reader<'a>,
+    series: WireReader<'a>,
     /// Where its labels end, or seem to: its start, where they aren't in one piece there.
     labels_end: usize,
-    /// Of the labels' bytes as they lie there. Of a canonical block it is the series id.
+    /// Of the labels' bytes as they are there. Of a canonical block it is the series id.
     fingerprint: SeriesId,
 }
 
@@ -145,20 +145,20 @@ impl<'a> BegunSeries<'a> {
         &self.series.bytes()[self.series.at()..self.labels_end]
     }
 
-    /// What stands behind the labels.
+    /// What is after the labels.
     #[inline]
-    fn samples(&self) -> Reader<'a> {
-        Reader::new(self.series.bytes(), self.labels_end)
+    fn samples(&self) -> WireReader<'a> {
+        WireReader::new(self.series.bytes(), self.labels_end)
     }
 
-    /// Where the labels lie that come as `arrival` says.
+    /// Where the labels are that come as `arrival` says.
     #[inline]
-    fn span(&self, arrival: Arrival) -> LabelSpan {
+    fn span(&self, arrival: LabelArrangement) -> LabelSpan {
         let start = self.series.at();
         let span = LabelSpan::new(LabelSource::Wire, start, self.labels_end - start);
         match arrival {
-            Arrival::InOrder => span,
-            Arrival::Rearranged => span.unsorted(),
+            LabelArrangement::InOrder => span,
+            LabelArrangement::Rearranged => span.unsorted(),
         }
     }
 }
@@ -168,10 +168,10 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     #[inline]
     fn begin_field<'b>(
         &mut self,
-        request: &mut Reader<'b>,
+        request: &mut WireReader<'b>,
         run: &mut [BegunSeries<'b>; RUN],
         begun: &mut usize,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         let tag = request.tag()?;
         if tag == TIMESERIES {
             let series = request.message()?;
@@ -184,7 +184,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         }
     }
 
-    fn other_field(&mut self, request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+    fn other_field(&mut self, request: &mut WireReader, tag: Tag) -> Result<(), MalformedError> {
         match self.others {
             Others::Known => request.skip(tag),
             Others::RemoteWrite if tag == METADATA => {
@@ -196,14 +196,14 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[cold]
-    fn family(&mut self, message: Reader) {
+    fn family(&mut self, message: WireReader) {
         let Self { scratch, tally, sink, known_metadata, hasher, .. } = self;
         Beside { scratch, tally, sink: *sink }.family(message, known_metadata, hasher);
     }
 
     /// Hashes what should be the labels, and sends for what is known by that.
     #[inline]
-    fn begin_series<'b>(&self, series: Reader<'b>, labels_end: Option<usize>) -> BegunSeries<'b> {
+    fn begin_series<'b>(&self, series: WireReader<'b>, labels_end: Option<usize>) -> BegunSeries<'b> {
         // What is longer is no good, and not worth a hash.
         let labels_end =
             labels_end.filter(|end| end - series.at() <= FIELDS_BYTES_MAX).unwrap_or(series.at());
@@ -213,7 +213,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[inline]
-    fn read_series(&mut self, begun: &BegunSeries) -> Result<(), MalformedBody> {
+    fn read_series(&mut self, begun: &BegunSeries) -> Result<(), MalformedError> {
         let content = read_content(begun.samples(), &SERIES_FIELDS)?;
         match self.known(begun, &content) {
             Some(known) => self.pass_on(begun, known, content),
@@ -226,14 +226,14 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         if content.labels > 0 { None } else { self.ids.get(begun.fingerprint.0) }
     }
 
-    /// Passes a series on whose labels are known as they lie there.
+    /// Passes a series on whose labels are known as they are there.
     #[inline]
     fn pass_on(
         &mut self,
         begun: &BegunSeries,
         KnownLabels { id, arrival }: KnownLabels,
         content: Content,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         self.pass_labelled(begun, id, begun.span(arrival), content)
     }
 
@@ -245,7 +245,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         id: SeriesId,
         labels: LabelSpan,
         content: Content,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         if content.histograms > 0 {
             self.pass_histograms(begun.samples(), id, labels)?;
         }
@@ -257,7 +257,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[cold]
-    fn pass_exemplars(&mut self, series: Reader, id: SeriesId) -> Result<(), MalformedBody> {
+    fn pass_exemplars(&mut self, series: WireReader, id: SeriesId) -> Result<(), MalformedError> {
         let Self { scratch, tally, sink, .. } = self;
         Beside { scratch, tally, sink: *sink }.exemplars(series, SERIES_FIELDS.exemplars, id, TextsOf::Fields)
     }
@@ -265,21 +265,21 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     #[cold]
     fn pass_histograms(
         &mut self,
-        series: Reader,
+        series: WireReader,
         id: SeriesId,
         labels: LabelSpan,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         pass_histograms(series, &SERIES_FIELDS, (id, labels), self.tally, self.sink)
     }
 
     #[inline(never)]
-    fn read_unknown_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedBody> {
+    fn read_unknown_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedError> {
         let series = begun.series;
         let labels_end = fields_end(series.bytes(), series.at());
         if labels_end.unwrap_or(series.at()) == begun.labels_end {
             return self.check_series(begun, content);
         }
-        // Something else stands between the labels and what looks like samples, or these are in a label.
+        // Something else is between the labels and what looks like samples, or these are in a label.
         let begun = self.begin_series(series, labels_end);
         let content = read_content(begun.samples(), &SERIES_FIELDS)?;
         match self.known(&begun, &content) {
@@ -288,18 +288,18 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         }
     }
 
-    fn check_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedBody> {
+    fn check_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedError> {
         if content.labels > 0 || !is_canonical(begun.fields()) {
             return self.read_odd_series(begun, content);
         }
-        let known = KnownLabels { id: begun.fingerprint, arrival: Arrival::InOrder };
+        let known = KnownLabels { id: begun.fingerprint, arrival: LabelArrangement::InOrder };
         self.ids.insert(begun.fingerprint.0, known);
         self.pass_on(begun, known, content)
     }
 
-    /// Labels out of order, behind samples, without a value, in another encoding, or bad.
+    /// Labels out of order, after samples, without a value, in another encoding, or bad.
     #[cold]
-    fn read_odd_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedBody> {
+    fn read_odd_series(&mut self, begun: &BegunSeries, content: Content) -> Result<(), MalformedError> {
         let bytes = begun.series.bytes();
         collect_labels(begun.series, self.labels)?;
         if let Err(reason) = self.labels.check(bytes) {
@@ -313,7 +313,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         if content.labels == 0 && is_plain(begun.fields()) {
             // From here on they are known by their bytes, and what was written is dropped again.
             self.scratch.truncate(start);
-            let known = KnownLabels { id, arrival: Arrival::Rearranged };
+            let known = KnownLabels { id, arrival: LabelArrangement::Rearranged };
             self.ids.insert(begun.fingerprint.0, known);
             return self.pass_on(begun, known, content);
         }
@@ -323,7 +323,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
 }
 
 /// Collects the labels of a series: field 1, each with its name in field 1 and its value in field 2.
-pub fn collect_labels(mut series: Reader, labels: &mut CollectedLabels) -> Result<(), MalformedBody> {
+pub fn collect_labels(mut series: WireReader, labels: &mut CollectedLabels) -> Result<(), MalformedError> {
     labels.clear();
     while !series.is_empty() {
         let tag = series.tag()?;
@@ -337,7 +337,7 @@ pub fn collect_labels(mut series: Reader, labels: &mut CollectedLabels) -> Resul
 }
 
 /// A name or value that is absent is empty; of one that is repeated the last counts.
-fn collect_label(mut label: Reader, labels: &mut CollectedLabels) -> Result<(), MalformedBody> {
+fn collect_label(mut label: WireReader, labels: &mut CollectedLabels) -> Result<(), MalformedError> {
     let empty = label.at()..label.at();
     let (mut name, mut value) = (empty.clone(), empty);
     while !label.is_empty() {
@@ -385,12 +385,13 @@ mod tests {
         [&[TIMESERIES.0 as u8, fields.len() as u8 + 2], fields, &[0x12, 0]].concat()
     }
 
-    /// Decodes, and tells the ids, and the bytes of labels that were written out.
+    /// Decodes, and returns the ids, and the bytes of labels that were written out.
     fn decode_all(decoder: &mut Decoder, bytes: &[u8]) -> (Vec<SeriesId>, usize) {
         let hasher = SeriesIdHasher::new(HASHER_SEED, "");
         let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
         let (mut decoding, mut ids) = (Decoding::start(Version::V1), Ids::default());
-        while decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut ids) == Ok(Slice::More) {}
+        while decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut ids) == Ok(DecodeProgress::More) {
+        }
         assert_eq!(decoding.tally.series, ids.0.len() as u64);
         (ids.0, body.scratch.len())
     }
@@ -400,7 +401,9 @@ mod tests {
         let (mut decoder, hasher) = (Decoder::default(), SeriesIdHasher::new(HASHER_SEED, ""));
         let sorted = fields(&[("__name__", "up"), ("instance", "a"), ("job", "node")]);
         let unsorted = fields(&[("__name__", "up"), ("job", "node"), ("instance", "a")]);
-        for (fields, arrival) in [(&sorted, Arrival::InOrder), (&unsorted, Arrival::Rearranged)] {
+        for (fields, arrival) in
+            [(&sorted, LabelArrangement::InOrder), (&unsorted, LabelArrangement::Rearranged)]
+        {
             let (fingerprint, id) = (hasher.hash_canonical(fields), hasher.hash_canonical(&sorted));
             assert_eq!(
                 decode_all(&mut decoder, &series(fields)),

@@ -1,6 +1,6 @@
 //! Remote write 2: `io.prometheus.write.v2.Request`.
 //!
-//! The symbol table is read first, wherever it stands in the body. A series in the usual form is
+//! The symbol table is read first, wherever it is in the body. A series in the usual form is
 //! recognised by the fingerprint of its references. One that isn't known yet has its labels
 //! checked and written out once, for its id.
 //!
@@ -12,13 +12,13 @@ use std::ops::Range;
 use super::{
     beside::{Beside, TextsOf},
     content::{Content, SeriesFields, read_content},
-    decoder::{Decoder, Decoding, GoodSeries, Phase, RUN, SeriesSink, Slice, pass_histograms},
+    decoder::{DecodeProgress, Decoder, Decoding, GoodSeries, Phase, RUN, SeriesSink, pass_histograms},
     id_cache::{IdCache, KnownLabels},
-    labels::{Arrival, CollectedLabels},
-    malformed::{MalformedBody, MalformedCause},
+    labels::{CollectedLabels, LabelArrangement},
+    malformed::{MalformedError, MalformedErrorKind},
     symbols::{PairKeys, SymbolTable},
-    tally::Tally,
-    wire::{Reader, Tag, WireType, malformed},
+    tally::RequestTally,
+    wire::{Tag, WireReader, WireType, malformed},
 };
 use crate::api::ingest::known_metadata::{KnownMetadata, Period};
 use silverback_model::{
@@ -59,7 +59,7 @@ pub(super) fn decode(
     hasher: &SeriesIdHasher,
     series_max: usize,
     sink: &mut impl SeriesSink,
-) -> Result<Slice, MalformedBody> {
+) -> Result<DecodeProgress, MalformedError> {
     let WriteBody {
         bytes,
         symbols,
@@ -74,7 +74,7 @@ pub(super) fn decode(
         read_symbols(bytes, decoding, &mut symbols, hasher, &mut fields_left)?;
     }
     if decoding.phase == Phase::Symbols {
-        return Ok(Slice::More);
+        return Ok(DecodeProgress::More);
     }
     let Decoding { at, expanded_bytes, tally, .. } = decoding;
     let Decoder { labels, pair_keys, ids, known_metadata } = decoder;
@@ -92,7 +92,7 @@ pub(super) fn decode(
         tally,
         sink,
     };
-    let mut request = Reader::new(bytes, *at);
+    let mut request = WireReader::new(bytes, *at);
     let mut fields_left = fields_left.div_ceil(SYMBOLS_PER_SERIES);
     let scratch_full = slice.scratch.len() + SLICE_SCRATCH_BYTES;
     let mut run = [BegunSeries { series: request, refs_end: 0, refs: None }; RUN];
@@ -113,7 +113,7 @@ pub(super) fn decode(
         }
         *at = request.at();
     }
-    Ok(if request.is_empty() { Slice::Done } else { Slice::More })
+    Ok(if request.is_empty() { DecodeProgress::Done } else { DecodeProgress::More })
 }
 
 /// Walks over the top level once for the symbols; the series are only stepped over.
@@ -123,8 +123,8 @@ fn read_symbols(
     symbols: &mut SymbolTable,
     hasher: &SeriesIdHasher,
     fields_left: &mut usize,
-) -> Result<(), MalformedBody> {
-    let mut request = Reader::new(bytes, decoding.at);
+) -> Result<(), MalformedError> {
+    let mut request = WireReader::new(bytes, decoding.at);
     while !request.is_empty() && *fields_left > 0 {
         let tag = request.tag()?;
         if tag == SYMBOLS {
@@ -145,10 +145,10 @@ fn read_symbols(
 }
 
 /// Fields 1 to 3 were reserved so that a remote write 1 request is no remote write 2 request. One
-/// that came as such would be passed over whole, and lost without a word.
-fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
+/// that came as such would be passed over whole, and lost silently.
+fn skip_unknown(request: &mut WireReader, tag: Tag) -> Result<(), MalformedError> {
     if V1_FIELDS.contains(&tag) {
-        return Err(malformed(request.at(), MalformedCause::OtherVersion));
+        return Err(malformed(request.at(), MalformedErrorKind::OtherVersion));
     }
     let known_max = if tag.number() < SYMBOLS.number() { 0 } else { TIMESERIES.number() };
     request.skip_unknown(tag, known_max)
@@ -156,7 +156,7 @@ fn skip_unknown(request: &mut Reader, tag: Tag) -> Result<(), MalformedBody> {
 
 /// What the series of one slice are read with.
 struct SeriesSlice<'a, S> {
-    /// The whole body: symbols may lie behind the series.
+    /// The whole body: symbols may come after the series.
     bytes: &'a [u8],
     labels: &'a mut CollectedLabels,
     pair_keys: &'a PairKeys,
@@ -169,7 +169,7 @@ struct SeriesSlice<'a, S> {
     scratch: &'a mut Vec<u8>,
     expanded_bytes: &'a mut usize,
     hasher: &'a SeriesIdHasher,
-    tally: &'a mut Tally,
+    tally: &'a mut RequestTally,
     sink: &'a mut S,
 }
 
@@ -182,7 +182,7 @@ struct PackedRefs {
 }
 
 impl PackedRefs {
-    /// Where they lie in the body.
+    /// Where they are in the body.
     #[inline]
     fn place(&self) -> Range<usize> {
         self.offset as usize..(self.offset + self.len) as usize
@@ -190,11 +190,11 @@ impl PackedRefs {
 
     /// The labels of these references, which come as `arrival` says.
     #[inline]
-    fn span(&self, arrival: Arrival) -> LabelSpan {
+    fn span(&self, arrival: LabelArrangement) -> LabelSpan {
         let span = LabelSpan::new(LabelSource::Symbols, self.offset as usize, self.len as usize);
         match arrival {
-            Arrival::InOrder => span,
-            Arrival::Rearranged => span.unsorted(),
+            LabelArrangement::InOrder => span,
+            LabelArrangement::Rearranged => span.unsorted(),
         }
     }
 }
@@ -202,17 +202,17 @@ impl PackedRefs {
 /// A series whose references are read.
 #[derive(Clone, Copy)]
 struct BegunSeries<'a> {
-    series: Reader<'a>,
+    series: WireReader<'a>,
     /// Where the references end: the series' start, where they don't come in the usual form.
     refs_end: usize,
     refs: Option<PackedRefs>,
 }
 
 impl<'a> BegunSeries<'a> {
-    /// What stands after the references.
+    /// What is after the references.
     #[inline]
-    fn samples(&self) -> Reader<'a> {
-        Reader::new(self.series.bytes(), self.refs_end)
+    fn samples(&self) -> WireReader<'a> {
+        WireReader::new(self.series.bytes(), self.refs_end)
     }
 }
 
@@ -222,7 +222,7 @@ type Checked = Result<(SeriesId, LabelSpan), RefusedReason>;
 impl<S: SeriesSink> SeriesSlice<'_, S> {
     /// Reads the references, and sends for what is known by them.
     #[inline]
-    fn begin_series<'b>(&self, series: Reader<'b>) -> BegunSeries<'b> {
+    fn begin_series<'b>(&self, series: WireReader<'b>) -> BegunSeries<'b> {
         let mut rest = series;
         let refs = self.packed_refs(&mut rest);
         if let Some(refs) = &refs {
@@ -232,7 +232,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[inline]
-    fn read_series(&mut self, begun: &BegunSeries) -> Result<(), MalformedBody> {
+    fn read_series(&mut self, begun: &BegunSeries) -> Result<(), MalformedError> {
         let samples = begun.samples();
         let content = read_content(samples, &SERIES_FIELDS)?;
         let refs = begun.refs.as_ref().filter(|_| content.labels == 0);
@@ -255,7 +255,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
 
     /// Reads the references, if the series begins with them in the usual form.
     #[inline]
-    fn packed_refs(&self, series: &mut Reader) -> Option<PackedRefs> {
+    fn packed_refs(&self, series: &mut WireReader) -> Option<PackedRefs> {
         let mut behind = *series;
         if behind.tag().ok()? != LABELS_REFS {
             return None;
@@ -267,17 +267,17 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         Some(PackedRefs { offset: span.start as u32, len: span.len() as u32, fingerprint })
     }
 
-    /// Passes on what stands beside the samples of a good series. Its metadata is looked at once in a period, if it is
-    /// known by its references; `told` is the last in which it was.
+    /// Passes on what is beside the samples of a good series. Its metadata is looked at once in a period, if it is
+    /// known by its references; `told` is the last in which it was looked at.
     #[inline(always)]
     fn pass_beside(
         &mut self,
         id: SeriesId,
         refs: Option<&PackedRefs>,
         told: Option<Period>,
-        series: Reader,
+        series: WireReader,
         content: &Content,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         if content.metadata_at > 0 {
             self.tally.metadata += 1;
             if told != Some(self.known_metadata.period()) {
@@ -288,16 +288,16 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[cold]
-    fn pass_exemplars(&mut self, series: Reader, id: SeriesId) -> Result<(), MalformedBody> {
+    fn pass_exemplars(&mut self, series: WireReader, id: SeriesId) -> Result<(), MalformedError> {
         let Self { bytes, symbols, scratch, tally, sink, .. } = self;
         let texts = TextsOf::Symbols(bytes, symbols);
-        // Of the whole body, in which symbols may lie behind the series.
+        // Of the whole body, in which symbols may come after the series.
         Beside { scratch, tally, sink: *sink }.exemplars(series, SERIES_FIELDS.exemplars, id, texts)
     }
 
     #[inline(never)]
-    fn pass_metadata(&mut self, refs: Option<&PackedRefs>, at: u32) -> Result<(), MalformedBody> {
-        let message = Reader::new(self.bytes, at as usize).message()?;
+    fn pass_metadata(&mut self, refs: Option<&PackedRefs>, at: u32) -> Result<(), MalformedError> {
+        let message = WireReader::new(self.bytes, at as usize).message()?;
         let named = refs.and_then(|refs| Some((refs, self.metric_name(&self.bytes[refs.place()])?)));
         let Some((refs, name)) = named else {
             self.pass_odd_metadata(message);
@@ -317,7 +317,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
 
     /// Of a series in an odd encoding, whose labels are collected.
     #[cold]
-    fn pass_odd_metadata(&mut self, message: Reader) {
+    fn pass_odd_metadata(&mut self, message: WireReader) {
         if let Some(name) = self.labels.metric_name(self.bytes) {
             let fingerprint = self.hasher.fingerprint(&self.bytes[name.clone()]);
             self.pass_new_metadata(message, (fingerprint, name));
@@ -325,7 +325,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     #[inline(never)]
-    fn pass_new_metadata(&mut self, message: Reader, name: (u128, Range<usize>)) -> bool {
+    fn pass_new_metadata(&mut self, message: WireReader, name: (u128, Range<usize>)) -> bool {
         let Self { bytes, symbols, scratch, tally, sink, known_metadata, hasher, .. } = self;
         let beside = &mut Beside { scratch, tally, sink: *sink };
         beside.of_series(message, (bytes, symbols), name, known_metadata, hasher)
@@ -333,7 +333,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
 
     /// The symbol that is the metric's name, by references in pairs.
     fn metric_name(&self, refs: &[u8]) -> Option<u32> {
-        let mut refs = Reader::new(refs, 0);
+        let mut refs = WireReader::new(refs, 0);
         while !refs.is_empty() {
             let name = refs.varint().ok()? as u32;
             let value = refs.varint().ok()? as u32;
@@ -348,11 +348,11 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     #[inline]
     fn pass_histograms(
         &mut self,
-        series: Reader,
+        series: WireReader,
         id: SeriesId,
         labels: LabelSpan,
         content: &Content,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         if content.histograms == 0 {
             return Ok(());
         }
@@ -363,11 +363,11 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     #[cold]
     fn read_unknown_series(
         &mut self,
-        series: Reader,
+        series: WireReader,
         refs: Option<&PackedRefs>,
-        samples: Reader,
+        samples: WireReader,
         content: Content,
-    ) -> Result<(), MalformedBody> {
+    ) -> Result<(), MalformedError> {
         let checked = match self.collect_labels(series)? {
             Ok(()) => self.check_series(series.at(), refs, &content)?,
             Err(reason) => Err(reason),
@@ -397,7 +397,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         at: usize,
         refs: Option<&PackedRefs>,
         content: &Content,
-    ) -> Result<Checked, MalformedBody> {
+    ) -> Result<Checked, MalformedError> {
         let arrival = match self.labels.check(self.bytes) {
             Ok(arrival) => arrival,
             Err(reason) => return Ok(Err(reason)),
@@ -416,13 +416,13 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         &mut self,
         at: usize,
         refs: Option<&PackedRefs>,
-        arrival: Arrival,
-    ) -> Result<(SeriesId, LabelSpan), MalformedBody> {
+        arrival: LabelArrangement,
+    ) -> Result<(SeriesId, LabelSpan), MalformedError> {
         let start = self.scratch.len();
         let needed = self.labels.canonical_bytes_max();
         *self.expanded_bytes += needed;
         if *self.expanded_bytes > EXPANDED_LABEL_BYTES_MAX || start + needed > DECODED_BYTES_MAX {
-            return Err(malformed(at, MalformedCause::LabelsTooLarge));
+            return Err(malformed(at, MalformedErrorKind::LabelsTooLarge));
         }
         self.labels.write_canonical(self.bytes, self.scratch);
         let id = self.hasher.hash_canonical(&self.scratch[start..]);
@@ -440,7 +440,10 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     }
 
     /// Collects the labels from references in any encoding that protobuf allows.
-    fn collect_labels(&mut self, mut series: Reader) -> Result<Result<(), RefusedReason>, MalformedBody> {
+    fn collect_labels(
+        &mut self,
+        mut series: WireReader,
+    ) -> Result<Result<(), RefusedReason>, MalformedError> {
         self.labels.clear();
         let mut pairs = RefPairs { symbols: &self.symbols, labels: self.labels, name: None, is_bad: false };
         while !series.is_empty() {
@@ -514,14 +517,14 @@ mod tests {
         [symbols, field(TIMESERIES, &series)].concat()
     }
 
-    /// Decodes, and tells the series, the samples and the histograms that came, and the slots that the id
+    /// Decodes, and returns the series, the samples and the histograms that came, and the slots that the id
     /// cache has taken then.
     fn decoded(decoder: &mut Decoder, content: &[u8]) -> (usize, usize, u64, usize) {
         let hasher = SeriesIdHasher::new(7, "");
         let mut body = WriteBody { bytes: request(content).into(), ..WriteBody::default() };
         let (mut decoding, mut count) = (Decoding::start(Version::V2), Count::default());
         let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);
-        assert_eq!(done.map_err(|error| error.to_string()), Ok(Slice::Done));
+        assert_eq!(done.map_err(|error| error.to_string()), Ok(DecodeProgress::Done));
         (count.0, count.1, decoding.tally.histograms, decoder.ids.slots_taken())
     }
 
@@ -537,8 +540,8 @@ mod tests {
             let mut body = WriteBody { bytes: request(content).into(), ..WriteBody::default() };
             let (mut decoding, mut count) = (Decoding::start(Version::V2), Count::default());
             let done = decoder.decode(&mut body, &mut decoding, &hasher, 1_000, &mut count);
-            assert_eq!(done.map_err(|error| error.to_string()), Ok(Slice::Done));
-            let Tally { metadata, metadata_bytes, metadata_refused, .. } = decoding.tally;
+            assert_eq!(done.map_err(|error| error.to_string()), Ok(DecodeProgress::Done));
+            let RequestTally { metadata, metadata_bytes, metadata_refused, .. } = decoding.tally;
             assert_eq!(metadata, 1, "each is counted");
             (metadata_bytes, metadata_refused.total())
         };

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use http::{Method, StatusCode};
 
-use super::{Question, json, refusal};
+use super::{QueryEndpoint, json, refusal};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadAnswer, ReadFault};
+use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::active::{CoreQueries, QueryState};
@@ -38,12 +38,12 @@ struct Extent {
 /// Lists them, or ends one.
 pub(super) async fn answer(
     reader: &Reader,
-    (question, named): (Question, &str),
+    (question, named): (QueryEndpoint, &str),
     method: &Method,
 ) -> NodeResponse {
     let answered = match (question.check_method(method), question) {
         (Err(fault), _) => Err(fault),
-        (Ok(()), Question::CancelQuery) => TimeLimit::begin(reader).hold(cancel(reader, named)).await,
+        (Ok(()), QueryEndpoint::CancelQuery) => TimeLimit::begin(reader).hold(cancel(reader, named)).await,
         (Ok(()), _list) => TimeLimit::begin(reader).hold(list(reader)).await,
     };
     answered.unwrap_or_else(|fault| {
@@ -56,7 +56,7 @@ async fn list(reader: &Reader) -> ReadAnswer {
     let mut room = reader.read_bytes.begin();
     let body = match whole(reader, &mut room).await? {
         Some(body) => body,
-        // Who holds all the memory is what is asked.
+        // The question is who holds all the memory.
         None => written(reader, gathered(reader, BRIEF).await?).await,
     };
     room.shrink(room.bytes().saturating_sub(body.len()));
@@ -137,7 +137,7 @@ async fn written(reader: &Reader, (queries, omitted): (Vec<ActiveQuery>, usize))
 async fn cancel(reader: &Reader, id: &str) -> ReadAnswer {
     let unknown = || {
         let shown = &id[..id.floor_char_boundary(BRIEF.text_bytes)];
-        ReadFault::NoSuchQuery(Quoted(shown).to_string())
+        ReadRejected::NoSuchQuery(Quoted(shown).to_string())
     };
     let QueryId { core, number } = QueryId::parse(id).ok_or_else(unknown)?;
     let shard = reader.router.shards().find(|shard| *shard == ShardId(core)).ok_or_else(unknown)?;

@@ -9,7 +9,7 @@ use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
 use crate::api::query::local_blocks::BlockBatch;
-use crate::api::query::read_fault::ReadAnswer;
+use crate::api::query::read_rejected::ReadAnswer;
 use crate::api::query::stream::streamed;
 use crate::api::query::union::RowUnion;
 use crate::api::response::with_type;
@@ -17,7 +17,7 @@ use crate::routing::ReadInFlight;
 use silverback_storage::message::Selection;
 
 /// What all selections find, ascending, each once; `put` appends the present row. What the request's limit cuts off
-/// is told at the end.
+/// is reported at the end.
 pub(crate) async fn respond<B: BlockBatch>(
     reader: &Rc<Reader>,
     read: ReadInFlight,

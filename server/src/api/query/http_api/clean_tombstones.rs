@@ -13,9 +13,9 @@ use http::Method;
 use super::delete_series::check_access;
 use super::refusal;
 use crate::api::query::Reader;
-use crate::api::query::local_blocks::Place;
-use crate::api::query::range_blocks::WritingFault;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::local_blocks::RewriteLocation;
+use crate::api::query::range_blocks::RangeBlocksError;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::response::{NodeResponse, no_content};
 use silverback_runtime::{SideThreadError, now, spawn_background};
 
@@ -27,8 +27,8 @@ pub(super) async fn answer(reader: &Rc<Reader>, method: &Method) -> NodeResponse
     }
 }
 
-async fn clean(reader: &Rc<Reader>, method: &Method) -> Result<(), ReadFault> {
-    super::Question::CleanTombstones.check_method(method)?;
+async fn clean(reader: &Rc<Reader>, method: &Method) -> Result<(), ReadRejected> {
+    super::QueryEndpoint::CleanTombstones.check_method(method)?;
     check_access(
         reader,
         "this node writes no blocks again on demand: it was started without --admin-api=full",
@@ -40,11 +40,11 @@ async fn clean(reader: &Rc<Reader>, method: &Method) -> Result<(), ReadFault> {
     ended.await.map_err(|oneshot::Canceled| SideThreadError::Panicked)?
 }
 
-async fn run(reader: &Reader) -> Result<(), ReadFault> {
+async fn run(reader: &Reader) -> Result<(), ReadRejected> {
     // What a deletion finds has to be what it changes.
-    let _turn = reader.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
+    let _turn = reader.node.deletions.take().ok_or(ReadRejected::DeletionGoesOn)?;
     let began = now();
-    let place = Place {
+    let place = RewriteLocation {
         data_dir: reader.config.data_dir.clone(),
         now_ms: reader.clock.now_ms(),
         made: reader.node.blocks.clone(),
@@ -52,7 +52,7 @@ async fn run(reader: &Reader) -> Result<(), ReadFault> {
     let cleaned =
         match select(pin!(reader.node.local_blocks.clean(place)), pin!(reader.shutdown.requested())).await {
             Either::Left((cleaned, _)) => cleaned,
-            Either::Right(_stopping) => Err(ReadFault::Writing(WritingFault::Ended)),
+            Either::Right(_stopping) => Err(ReadRejected::Writing(RangeBlocksError::Ended)),
         };
     let took_ms = began.elapsed().as_millis() as u64;
     match cleaned {

@@ -1,5 +1,5 @@
 //! `/api/v1/admin/tsdb/delete_series`: samples that are to go for good, of the series that match. What it takes
-//! of shards is theirs; here it is asked for, waited for, and told to the log.
+//! of shards is theirs; here it is asked for, waited for, and logged.
 //!
 //! A deletion that was begun goes on to its end, though its client may be gone: half of it is nothing that
 //! anybody asked for.
@@ -14,18 +14,18 @@ use super::params::{Params, bad};
 use super::{params_of, refusal};
 use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{DeletionStopped, ReadFault, check_replayed};
+use crate::api::query::read_rejected::{PartialDeletionError, ReadRejected, check_replayed};
 use crate::api::response::{NodeResponse, no_content};
 use crate::config::AdminAccess;
-use crate::routing::deletion::{self, DeletionFault};
+use crate::routing::deletion::{self, DeletionFanoutError};
 use crate::routing::fanout::FanoutError;
 use crate::routing::{Asker, ReadInFlight, Reservation};
 use silverback_model::limits::DELETION_WAIT_MAX;
 use silverback_runtime::{now, spawn_background};
-use silverback_storage::message::{Deleted, DeletionError, ReadError, Selection};
+use silverback_storage::message::{Deleted, DeletionError, Selection, ShardReadError};
 
 /// A deletion that was read and has its turn.
-struct Asked {
+struct PreparedDeletion {
     read: ReadInFlight,
     params: Params,
     selections: Arc<[Selection]>,
@@ -50,23 +50,23 @@ async fn delete<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: Request<B>,
-) -> Result<(), ReadFault> {
-    super::Question::DeleteSeries.check_method(request.method())?;
+) -> Result<(), ReadRejected> {
+    super::QueryEndpoint::DeleteSeries.check_method(request.method())?;
     check_access(reader, "this node deletes nothing on demand: it was started without --admin-api=full")?;
     let asked = read(reader, asker, request).await?;
     let (done, ended) = oneshot::channel();
     let reader = Rc::clone(reader);
     // Nobody may wait for it any more.
     spawn_background(async move { drop(done.send(asked.run(&reader).await)) });
-    let panicked = |oneshot::Canceled| ReadFault::Shards(FanoutError::Refused(ReadError::Panicked));
+    let panicked = |oneshot::Canceled| ReadRejected::Shards(FanoutError::Refused(ShardReadError::Panicked));
     ended.await.map_err(panicked)?
 }
 
 /// Whether the node changes or writes anything for whoever may ask; `refusal` are the words where it does not.
-pub(super) fn check_access(reader: &Reader, refusal: &'static str) -> Result<(), ReadFault> {
+pub(super) fn check_access(reader: &Reader, refusal: &'static str) -> Result<(), ReadRejected> {
     match reader.config.admin_api {
         AdminAccess::Full => check_replayed(reader),
-        AdminAccess::ReadOnly => Err(ReadFault::NotAllowed(refusal)),
+        AdminAccess::ReadOnly => Err(ReadRejected::NotAllowed(refusal)),
     }
 }
 
@@ -74,7 +74,7 @@ async fn read<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: Request<B>,
-) -> Result<Asked, ReadFault> {
+) -> Result<PreparedDeletion, ReadRejected> {
     let (head, body) = request.into_parts();
     let (params, time, room) = params_of(reader, &head, body).await?;
     time.hold(async {
@@ -85,15 +85,15 @@ async fn read<B: HttpBody>(
         if selections.iter().any(|selection| selection.min_ms > selection.max_ms) {
             return Err(bad("end is before start: nothing would be deleted"));
         }
-        Ok(Asked { read, params, selections: selections.into(), _room: room })
+        Ok(PreparedDeletion { read, params, selections: selections.into(), _room: room })
     })
     .await
 }
 
-impl Asked {
-    async fn run(self, reader: &Reader) -> Result<(), ReadFault> {
+impl PreparedDeletion {
+    async fn run(self, reader: &Reader) -> Result<(), ReadRejected> {
         // Each finds its series in the memory for reads, and writes to the logs: more at once are no faster.
-        let _turn = reader.node.deletions.take().ok_or(ReadFault::DeletionGoesOn)?;
+        let _turn = reader.node.deletions.take().ok_or(ReadRejected::DeletionGoesOn)?;
         let began = now();
         let wait_max = || DELETION_WAIT_MAX.saturating_sub(began.elapsed());
         let (router, lease) = (&reader.router, self.read.lease());
@@ -103,11 +103,12 @@ impl Asked {
             Err(why) => Err(why),
         };
         self.tell(deleted, &ended, began.elapsed().as_millis() as u64);
-        ended.map(drop).map_err(|why| ReadFault::DeletionStopped(DeletionStopped { deleted, why }))
+        ended.map(drop).map_err(|why| ReadRejected::DeletionStopped(PartialDeletionError { deleted, why }))
     }
 
-    /// After memory, so that a block that is cut from then on has nothing of it. Tells of how many blocks anything went.
-    async fn delete_of_blocks(&self, reader: &Reader) -> Result<usize, DeletionFault> {
+    /// After memory, so that a block that is cut from then on has nothing of it. Returns of how many blocks anything
+    /// went.
+    async fn delete_of_blocks(&self, reader: &Reader) -> Result<usize, DeletionFanoutError> {
         if let Some(blocks) = &reader.node.blocks {
             blocks.note_deletion();
         }
@@ -119,7 +120,7 @@ impl Asked {
     }
 
     /// Once for each deletion: it may be asked who deleted what.
-    fn tell(&self, deleted: Deleted, ended: &Result<usize, DeletionFault>, took_ms: u64) {
+    fn tell(&self, deleted: Deleted, ended: &Result<usize, DeletionFanoutError>, took_ms: u64) {
         let Deleted { series, series_cut, samples } = deleted;
         let matchers = self.params.shown_matchers();
         let [start, end] = ["start", "end"].map(|name| self.params.shown(name));

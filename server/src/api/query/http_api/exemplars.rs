@@ -9,8 +9,8 @@ use super::params::{Params, bad};
 use super::sample_json::put_seconds;
 use super::{json, promql};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadAnswer;
-use crate::api::query::stream::{Outgoing, StreamFault, streamed};
+use crate::api::query::read_rejected::ReadAnswer;
+use crate::api::query::stream::{AnswerSender, StreamError, streamed};
 use crate::api::query::union::RowUnion;
 use crate::api::response::with_type;
 use crate::routing::ReadInFlight;
@@ -59,9 +59,9 @@ async fn respond_to(reader: &Rc<Reader>, read: ReadInFlight, selections: Vec<Sel
 async fn send_series(
     reader: &Reader,
     series: SeriesView<'_>,
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerSender,
     slice: Slice,
-) -> Result<Option<Slice>, StreamFault> {
+) -> Result<Option<Slice>, StreamError> {
     outgoing.made().extend_from_slice(b"{\"seriesLabels\":");
     json::put_labels(outgoing.made(), series.labels);
     outgoing.made().extend_from_slice(b",\"exemplars\":[");

@@ -13,8 +13,8 @@ use super::json;
 use super::params::Params;
 use super::sample_json::{put_value, put_whole};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadAnswer;
-use crate::api::query::stream::{Outgoing, StreamFault, streamed};
+use crate::api::query::read_rejected::ReadAnswer;
+use crate::api::query::stream::{AnswerSender, StreamError, streamed};
 use crate::api::query::union::RowUnion;
 use crate::api::response::with_type;
 use crate::routing::ReadInFlight;
@@ -49,9 +49,9 @@ async fn send_line(
     reader: &Reader,
     series: SeriesView<'_>,
     range_ms: (i64, i64),
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerSender,
     slice: Slice,
-) -> Result<Option<Slice>, StreamFault> {
+) -> Result<Option<Slice>, StreamError> {
     if !has_sample(series, range_ms)? {
         return Ok(Some(slice));
     }
@@ -74,9 +74,9 @@ async fn send_histograms(
     reader: &Reader,
     series: SeriesView<'_>,
     range_ms: (i64, i64),
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerSender,
     mut held: Option<Slice>,
-) -> Result<Option<Slice>, StreamFault> {
+) -> Result<Option<Slice>, StreamError> {
     let mut before: &[u8] = b",\"histograms\":[[";
     let mut histogram = Histogram::default();
     for mut chunk in series.chunks().filter_map(ChunkView::histograms) {
@@ -97,7 +97,7 @@ async fn send_histograms(
     Ok(held)
 }
 
-/// Reads the next histogram of a range, and tells its time.
+/// Reads the next histogram of a range, and returns its time.
 fn next_in_range(
     chunk: &mut HistogramIter<'_>,
     histogram: &mut Histogram,
@@ -117,9 +117,9 @@ async fn send_list(
     series: SeriesView<'_>,
     range_ms: (i64, i64),
     put: impl Fn(&mut Vec<u8>, Sample),
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerSender,
     mut held: Option<Slice>,
-) -> Result<Option<Slice>, StreamFault> {
+) -> Result<Option<Slice>, StreamError> {
     let mut is_first = true;
     for chunk in series.chunks() {
         let slice = reader.slicer.go_on(held).await;
@@ -135,7 +135,7 @@ async fn send_list(
 }
 
 /// A chunk may lie across the range and have nothing in it.
-fn has_sample(series: SeriesView<'_>, range_ms: (i64, i64)) -> Result<bool, StreamFault> {
+fn has_sample(series: SeriesView<'_>, range_ms: (i64, i64)) -> Result<bool, StreamError> {
     let mut histogram = Histogram::default();
     for chunk in series.chunks() {
         if let Some(mut histograms) = chunk.histograms() {

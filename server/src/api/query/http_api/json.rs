@@ -3,13 +3,13 @@
 
 use serde::Serialize;
 
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use silverback_model::LabelBlock;
 
 /// The answers' content type.
 pub const CONTENT_TYPE: &str = "application/json";
 
-/// What a limit cut off is told in.
+/// The warning that a limit cut something off.
 pub const TRUNCATED: &str = "results truncated due to limit";
 
 #[derive(Serialize)]
@@ -29,12 +29,12 @@ pub(crate) fn success(data: impl Serialize, warnings: &[&str]) -> Vec<u8> {
     out
 }
 
-/// Appends what stands before an answer.
+/// Appends what is before an answer.
 pub(crate) fn put_begin(out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":\"success\",\"data\":");
 }
 
-/// Appends what stands after an answer.
+/// Appends what is after an answer.
 pub(crate) fn put_end(out: &mut Vec<u8>, warnings: &[&str]) {
     if !warnings.is_empty() {
         out.extend_from_slice(b",\"warnings\":");
@@ -44,7 +44,7 @@ pub(crate) fn put_end(out: &mut Vec<u8>, warnings: &[&str]) {
 }
 
 /// A refusal.
-pub(crate) fn error(fault: &ReadFault) -> String {
+pub(crate) fn error(fault: &ReadRejected) -> String {
     let error = Error { status: "error", error_type: fault.cause().error_type(), error: fault.to_string() };
     serde_json::to_string(&error).expect("an error is made of texts")
 }
@@ -57,7 +57,7 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Whether a text stands in JSON as it is. Looks at all of its bytes, whatever the first ones are: several at once.
+/// Whether a text is in JSON as it is. Looks at all of its bytes, whatever the first ones are: several at once.
 fn is_plain(text: &[u8]) -> bool {
     text.iter().fold(true, |plain, byte| plain & (*byte >= b' ') & (*byte != b'"') & (*byte != b'\\'))
 }
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(success(["a"], &[]), br#"{"status":"success","data":["a"]}"#);
         let warned = success(["a"], &["w"]);
         assert_eq!(warned, br#"{"status":"success","data":["a"],"warnings":["w"]}"#);
-        let refused = error(&ReadFault::BadRequest("a \"b\"".into()));
+        let refused = error(&ReadRejected::BadRequest("a \"b\"".into()));
         assert_eq!(refused, r#"{"status":"error","errorType":"bad_data","error":"a \"b\""}"#);
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::params::{Params, bad};
 use super::{array, json, label_name};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadAnswer;
+use crate::api::query::read_rejected::ReadAnswer;
 use crate::api::query::union::RowUnion;
 use crate::routing::ReadInFlight;
 use silverback_storage::message::{TextBatch, TextsWanted};
@@ -15,7 +15,7 @@ pub(crate) async fn names(reader: &Rc<Reader>, read: ReadInFlight, params: &Para
     texts(reader, read, params, TextsWanted::LabelNames).await
 }
 
-/// The values of the label whose name stands in the path.
+/// The values of the label whose name is in the path.
 pub(crate) async fn values(
     reader: &Rc<Reader>,
     read: ReadInFlight,

@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::json;
 use super::params::Params;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadAnswer;
+use crate::api::query::read_rejected::ReadAnswer;
 use crate::api::query::rows::batch_bytes;
 use crate::api::query::stream::streamed;
 use crate::api::response::with_type;
@@ -68,7 +68,7 @@ struct Pages {
     of_shards: Vec<ShardPage>,
 }
 
-/// What is left of a shard's page, and behind which name the next one begins.
+/// What is left of a shard's page, and after which name the next one begins.
 struct ShardPage {
     shard: ShardId,
     rest: Peekable<IntoIter<OwnedMetadata>>,
@@ -129,7 +129,7 @@ impl ShardPage {
     }
 }
 
-/// Appends it, behind what was said `last`: of the same metric or of another.
+/// Appends it, after what was said `last`: of the same metric or of another.
 fn put(out: &mut Vec<u8>, said: &OwnedMetadata, last: Option<&OwnedMetadata>) {
     match last {
         Some(last) if last.name == said.name => out.push(b','),

@@ -28,17 +28,17 @@ use http::{Method, Request, StatusCode};
 
 use crate::api::http::request_body::{BodyError, HttpBody, read_reserving};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadAnswer, ReadFault};
+use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::{Asker, Reservation};
 use params::Params;
-use promql::Client;
+use promql::QuerySender;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// One of the questions that this API answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum QueryEndpoint {
     /// Which series match.
     Series,
     /// Which label names there are.
@@ -81,7 +81,7 @@ pub enum Question {
     Snapshot,
 }
 
-impl Question {
+impl QueryEndpoint {
     /// Whether an expression is evaluated for it.
     pub(crate) fn is_evaluated(self) -> bool {
         matches!(self, Self::Query | Self::QueryRange)
@@ -111,10 +111,10 @@ impl Question {
         }
     }
 
-    fn check_method(self, method: &Method) -> Result<(), ReadFault> {
+    fn check_method(self, method: &Method) -> Result<(), ReadRejected> {
         let asked = if method == Method::HEAD { "GET" } else { method.as_str() };
         let is_allowed = self.methods().split(", ").any(|allowed| allowed == asked);
-        if is_allowed { Ok(()) } else { Err(ReadFault::Method(self.methods())) }
+        if is_allowed { Ok(()) } else { Err(ReadRejected::Method(self.methods())) }
     }
 }
 
@@ -122,20 +122,20 @@ impl Question {
 pub(crate) async fn answer<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
-    (question, named): (Question, &str),
+    client: QuerySender,
+    (question, named): (QueryEndpoint, &str),
     request: Request<B>,
 ) -> NodeResponse {
-    if question == Question::DeleteSeries {
+    if question == QueryEndpoint::DeleteSeries {
         return delete_series::answer(reader, asker, request).await;
     }
-    if question == Question::CleanTombstones {
+    if question == QueryEndpoint::CleanTombstones {
         return clean_tombstones::answer(reader, request.method()).await;
     }
-    if matches!(question, Question::ActiveQueries | Question::CancelQuery) {
+    if matches!(question, QueryEndpoint::ActiveQueries | QueryEndpoint::CancelQuery) {
         return active_queries::answer(reader, (question, named), request.method()).await;
     }
-    if question == Question::Snapshot {
+    if question == QueryEndpoint::Snapshot {
         return snapshot::answer(reader, asker, request).await;
     }
     reader.count(|counts| counts.reads += 1);
@@ -146,13 +146,13 @@ pub(crate) async fn answer<B: HttpBody>(
 async fn read<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
-    (question, named): (Question, &str),
+    client: QuerySender,
+    (question, named): (QueryEndpoint, &str),
     request: Request<B>,
 ) -> ReadAnswer {
     question.check_method(request.method())?;
     let (head, body) = request.into_parts();
-    if question == Question::BuildInfo {
+    if question == QueryEndpoint::BuildInfo {
         return Ok(build_info::respond());
     }
     let (params, time, room) = params_of(reader, &head, body).await?;
@@ -164,33 +164,33 @@ async fn read<B: HttpBody>(
         // Not before: a body that comes slowly holds no other read up.
         let read = reader.begin_read(asker).await?;
         match question {
-            Question::Query | Question::QueryRange => unreachable!("they have turns of their own"),
-            Question::FormatQuery => promql::format(reader, &params).await,
-            Question::ParseQuery => promql::parse(reader, &params).await,
-            Question::Series => series::respond(reader, read, &params).await,
-            Question::LabelNames => labels::names(reader, read, &params).await,
-            Question::LabelValues => labels::values(reader, read, named, &params).await,
-            Question::TsdbStatus => tsdb_status::respond(reader, read, &params).await,
-            Question::BuildInfo => Ok(build_info::respond()),
-            Question::RuntimeInfo => Ok(node_status::runtime_info(reader)),
-            Question::Flags => Ok(node_status::flags(reader)),
-            Question::Config => Ok(node_status::config(reader)),
-            Question::DeleteSeries
-            | Question::CleanTombstones
-            | Question::Snapshot
-            | Question::ActiveQueries
-            | Question::CancelQuery => {
+            QueryEndpoint::Query | QueryEndpoint::QueryRange => unreachable!("they have turns of their own"),
+            QueryEndpoint::FormatQuery => promql::format(reader, &params).await,
+            QueryEndpoint::ParseQuery => promql::parse(reader, &params).await,
+            QueryEndpoint::Series => series::respond(reader, read, &params).await,
+            QueryEndpoint::LabelNames => labels::names(reader, read, &params).await,
+            QueryEndpoint::LabelValues => labels::values(reader, read, named, &params).await,
+            QueryEndpoint::TsdbStatus => tsdb_status::respond(reader, read, &params).await,
+            QueryEndpoint::BuildInfo => Ok(build_info::respond()),
+            QueryEndpoint::RuntimeInfo => Ok(node_status::runtime_info(reader)),
+            QueryEndpoint::Flags => Ok(node_status::flags(reader)),
+            QueryEndpoint::Config => Ok(node_status::config(reader)),
+            QueryEndpoint::DeleteSeries
+            | QueryEndpoint::CleanTombstones
+            | QueryEndpoint::Snapshot
+            | QueryEndpoint::ActiveQueries
+            | QueryEndpoint::CancelQuery => {
                 unreachable!("they are no reads")
             }
-            Question::Export => export::respond(reader, read, &params).await,
-            Question::Exemplars => exemplars::respond(reader, read, &params).await,
-            Question::Metadata => metadata::respond(reader, read, &params).await,
+            QueryEndpoint::Export => export::respond(reader, read, &params).await,
+            QueryEndpoint::Exemplars => exemplars::respond(reader, read, &params).await,
+            QueryEndpoint::Metadata => metadata::respond(reader, read, &params).await,
         }
     })
     .await
 }
 
-/// Whether a form may stand in the body.
+/// Whether a form may be in the body.
 fn takes_form(method: &Method) -> bool {
     method == Method::POST || method == Method::PUT
 }
@@ -200,7 +200,7 @@ pub(crate) async fn params_of<B: HttpBody>(
     reader: &Reader,
     head: &Parts,
     body: B,
-) -> Result<(Params, TimeLimit, Reservation), ReadFault> {
+) -> Result<(Params, TimeLimit, Reservation), ReadRejected> {
     let (time, mut room) = (TimeLimit::begin(reader), reader.read_bytes.begin());
     let form = read_form(reader, head, body, &mut room).await?;
     let params = time.hold(read_params(reader, head, &form)).await?;
@@ -221,7 +221,7 @@ async fn read_form<B: HttpBody>(
 }
 
 /// Of the form and of the query.
-async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> Result<Params, ReadFault> {
+async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> Result<Params, ReadRejected> {
     let mut params = Params::default();
     let mut slice = reader.slicer.begin().await;
     for encoded in [form, head.uri.query().unwrap_or_default().as_bytes()] {
@@ -230,7 +230,7 @@ async fn read_params(reader: &Reader, head: &Parts, form: &[u8]) -> Result<Param
     Ok(params)
 }
 
-fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
+fn refuse(reader: &Reader, fault: &ReadRejected) -> NodeResponse {
     reader.count(|counts| counts.reads_failed += 1);
     if fault.is_for_room() {
         reader.reads.room_was_refused();
@@ -239,7 +239,7 @@ fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
     refusal(fault)
 }
 
-fn refusal(fault: &ReadFault) -> NodeResponse {
+fn refusal(fault: &ReadRejected) -> NodeResponse {
     let mut response = with_type(fault.cause().http(), json::CONTENT_TYPE, json::error(fault));
     fault.tell(response.headers_mut());
     response
@@ -256,15 +256,19 @@ mod tests {
 
     #[test]
     fn other_methods_are_refused() {
-        let refused = |question: Question, method| question.check_method(&method).is_err();
-        assert!(!refused(Question::Series, Method::POST) && !refused(Question::Series, Method::HEAD));
-        assert!(refused(Question::Series, Method::DELETE));
-        assert!(refused(Question::LabelValues, Method::POST));
+        let refused = |question: QueryEndpoint, method| question.check_method(&method).is_err();
         assert!(
-            !refused(Question::DeleteSeries, Method::POST) && !refused(Question::DeleteSeries, Method::PUT)
+            !refused(QueryEndpoint::Series, Method::POST) && !refused(QueryEndpoint::Series, Method::HEAD)
+        );
+        assert!(refused(QueryEndpoint::Series, Method::DELETE));
+        assert!(refused(QueryEndpoint::LabelValues, Method::POST));
+        assert!(
+            !refused(QueryEndpoint::DeleteSeries, Method::POST)
+                && !refused(QueryEndpoint::DeleteSeries, Method::PUT)
         );
         assert!(
-            refused(Question::DeleteSeries, Method::GET) && refused(Question::DeleteSeries, Method::DELETE)
+            refused(QueryEndpoint::DeleteSeries, Method::GET)
+                && refused(QueryEndpoint::DeleteSeries, Method::DELETE)
         );
     }
 }

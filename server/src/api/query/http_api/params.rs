@@ -7,7 +7,7 @@ use silverback_model::printable::{Printable, Quoted};
 
 use crate::api::query::Reader;
 use crate::api::query::matchers::{MatcherCompiler, MatcherError};
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::selector::{Breadth, ParsedMatcher, SelectorError, parse_selector};
 use crate::api::query::time_text::parse_time_ms;
 use silverback_model::Matcher;
@@ -37,7 +37,7 @@ impl Params {
         &mut self,
         encoded: &[u8],
         yield_if_needed: &mut impl AsyncFnMut(),
-    ) -> Result<(), ReadFault> {
+    ) -> Result<(), ReadRejected> {
         for pair in encoded.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             if self.0.len() == READ_PARAMS_MAX {
                 return Err(bad(format_args!("at most {READ_PARAMS_MAX} parameters are allowed")));
@@ -69,7 +69,7 @@ impl Params {
 
     /// Refuses what is no `match[]`, and no `start` or `end` with a time, once each: for what can't be undone, when a
     /// parameter that is misspelt or has lost its value would say "of all times".
-    pub(crate) fn check_plain(&self) -> Result<(), ReadFault> {
+    pub(crate) fn check_plain(&self) -> Result<(), ReadRejected> {
         for (name, text) in &self.0 {
             match &**name {
                 "match[]" => {}
@@ -90,7 +90,7 @@ impl Params {
     }
 
     /// What is selected: one selection for each `match[]`, of which there must be one.
-    pub(crate) async fn required_selections(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
+    pub(crate) async fn required_selections(&self, reader: &Reader) -> Result<Vec<Selection>, ReadRejected> {
         let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Err(bad("no match[] parameter provided"));
@@ -99,7 +99,7 @@ impl Params {
     }
 
     /// What is selected; without a `match[]`, all series of the time.
-    pub(crate) async fn selections_or_all(&self, reader: &Reader) -> Result<Vec<Selection>, ReadFault> {
+    pub(crate) async fn selections_or_all(&self, reader: &Reader) -> Result<Vec<Selection>, ReadRejected> {
         let selectors = self.selectors()?;
         if selectors.is_empty() {
             return Ok(vec![self.selection(Vec::new())?]);
@@ -111,7 +111,7 @@ impl Params {
         &self,
         reader: &Reader,
         selectors: Vec<Selector<'_>>,
-    ) -> Result<Vec<Selection>, ReadFault> {
+    ) -> Result<Vec<Selection>, ReadRejected> {
         let mut compiler = MatcherCompiler::new(reader);
         let mut selections = Vec::with_capacity(selectors.len());
         for Selector { text, matchers } in selectors {
@@ -132,13 +132,13 @@ impl Params {
     }
 
     /// What matchers select within the time that is asked for.
-    pub(super) fn selection(&self, matchers: Vec<Matcher>) -> Result<Selection, ReadFault> {
+    pub(super) fn selection(&self, matchers: Vec<Matcher>) -> Result<Selection, ReadRejected> {
         let (min_ms, max_ms) = (self.time("start", i64::MIN)?, self.time("end", i64::MAX)?);
         Ok(Selection { matchers: matchers.into(), min_ms, max_ms })
     }
 
     /// Each `match[]`, read as a selector.
-    fn selectors(&self) -> Result<Vec<Selector<'_>>, ReadFault> {
+    fn selectors(&self) -> Result<Vec<Selector<'_>>, ReadRejected> {
         let texts: Vec<&str> = self.all(MATCH).collect();
         if texts.len() > READ_QUERIES_MAX {
             return Err(bad(format_args!("at most {READ_QUERIES_MAX} {MATCH} are allowed")));
@@ -166,7 +166,7 @@ impl Params {
         self.get(name).map(|text| shortened(text).to_string()).unwrap_or_default()
     }
 
-    fn time(&self, name: &str, default_ms: i64) -> Result<i64, ReadFault> {
+    fn time(&self, name: &str, default_ms: i64) -> Result<i64, ReadRejected> {
         let Some(text) = self.get(name) else { return Ok(default_ms) };
         parse_time_ms(text).ok_or_else(|| {
             let text = shortened(text);
@@ -175,12 +175,12 @@ impl Params {
     }
 
     /// At most so many entries; `None`, for no parameter and for 0: all of them.
-    pub(crate) fn limit(&self) -> Result<Option<NonZeroUsize>, ReadFault> {
+    pub(crate) fn limit(&self) -> Result<Option<NonZeroUsize>, ReadRejected> {
         Ok(self.number("limit")?.and_then(NonZeroUsize::new))
     }
 
     /// A whole number; `None` where it isn't given.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ReadFault> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ReadRejected> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let wrong = |_| bad(format_args!("{name}={}: a whole number is wanted", shortened(text)));
         text.parse().map(Some).map_err(wrong)
@@ -188,11 +188,11 @@ impl Params {
 }
 
 /// A parameter that means nothing.
-pub(crate) fn bad(words: impl std::fmt::Display) -> ReadFault {
-    ReadFault::BadRequest(words.to_string())
+pub(crate) fn bad(words: impl std::fmt::Display) -> ReadRejected {
+    ReadRejected::BadRequest(words.to_string())
 }
 
-fn bad_selector(text: &str, error: &SelectorError) -> ReadFault {
+fn bad_selector(text: &str, error: &SelectorError) -> ReadRejected {
     bad(format_args!("{MATCH}={}: invalid selector: {error}", shortened(text)))
 }
 
@@ -230,7 +230,7 @@ fn step_len(encoded: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn add(encoded: &[u8]) -> Result<Params, ReadFault> {
+    fn add(encoded: &[u8]) -> Result<Params, ReadRejected> {
         let mut params = Params::default();
         futures::executor::block_on(params.add(encoded, &mut async || {}))?;
         Ok(params)

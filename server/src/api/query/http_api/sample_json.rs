@@ -2,7 +2,7 @@
 //!
 //! `"NaN"`, `"+Inf"` and `"-Inf"` as Prometheus writes them. A staleness marker is `"StaleNaN"`, so
 //! that an export tells the end of a series from a value that isn't a number; the bits of other NaNs
-//! are not told.
+//! are not written.
 
 use std::io::Write;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::params::Params;
 use super::{array, json};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadAnswer;
+use crate::api::query::read_rejected::ReadAnswer;
 use crate::api::query::union::RowUnion;
 use crate::routing::ReadInFlight;
 use silverback_storage::message::{SeriesBatch, SeriesWanted};

@@ -1,5 +1,5 @@
 //! `/api/v1/admin/tsdb/snapshot`: all series of the node as TSDB blocks, below the data directory. How they are read
-//! and written is [`snapshot`](crate::api::query::snapshot)'s; here it is asked for, counted, and told to the log.
+//! and written is [`snapshot`](crate::api::query::snapshot)'s; here it is asked for, counted, and logged.
 //!
 //! One whose client goes away ends, and leaves nothing behind.
 
@@ -14,8 +14,8 @@ use super::params::{Params, bad};
 use super::{json, params_of, refusal, whole};
 use crate::api::http::request_body::HttpBody;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
-use crate::api::query::snapshot::{Asked, Snapshot, snapshot};
+use crate::api::query::read_rejected::ReadRejected;
+use crate::api::query::snapshot::{Snapshot, SnapshotScope, snapshot};
 use crate::api::response::NodeResponse;
 use crate::routing::Asker;
 use silverback_model::printable::Quoted;
@@ -71,7 +71,7 @@ pub(super) async fn answer<B: HttpBody>(
         Err(fault) => {
             reader.count(|counts| counts.snapshots_failed += 1);
             match &fault {
-                ReadFault::Writing(_) | ReadFault::Shards(_) => {
+                ReadRejected::Writing(_) | ReadRejected::Shards(_) => {
                     tracing::warn!(%fault, took_ms, "a snapshot was to be written on demand, and was not");
                 }
                 fault => tracing::debug!(%fault, "a snapshot was refused"),
@@ -85,24 +85,24 @@ async fn take<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: Request<B>,
-) -> Result<Snapshot, ReadFault> {
-    super::Question::Snapshot.check_method(request.method())?;
+) -> Result<Snapshot, ReadRejected> {
+    super::QueryEndpoint::Snapshot.check_method(request.method())?;
     check_access(reader, "this node writes no snapshots on demand: it was started without --admin-api=full")?;
     let (head, body) = request.into_parts();
     let (params, time, room) = params_of(reader, &head, body).await?;
     let asked = asked(&params)?;
     // Before it waits for a read's turn: another one may take it for long.
-    let _turn = reader.node.snapshots.turn.take().ok_or(ReadFault::SnapshotGoesOn)?;
+    let _turn = reader.node.snapshots.turn.take().ok_or(ReadRejected::SnapshotGoesOn)?;
     let read = time.hold(reader.begin_read(asker)).await?;
     drop(room);
     snapshot(reader, read, asked).await
 }
 
 /// As Go's `strconv.ParseBool` reads it.
-fn asked(params: &Params) -> Result<Asked, ReadFault> {
+fn asked(params: &Params) -> Result<SnapshotScope, ReadRejected> {
     match params.get(SKIP_HEAD).unwrap_or("false") {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Asked::WithoutHead),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Asked::Everything),
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(SnapshotScope::WithoutHead),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(SnapshotScope::Everything),
         other => Err(bad(format_args!("{SKIP_HEAD} is neither true nor false: {}", Quoted(other)))),
     }
 }

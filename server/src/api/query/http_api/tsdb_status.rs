@@ -1,7 +1,7 @@
 //! `/api/v1/status/tsdb`: what makes the index large, added up over all shards.
 //!
 //! Exact are series, chunks, times, bytes and the values of a label. A metric or a pair whose series
-//! lie on several shards is found if it is among the largest of some shard; each shard is asked for
+//! are on several shards is found if it is among the largest of some shard; each shard is asked for
 //! more than is shown, so that few are missed. The lists are held once: what is sent of them is given back.
 
 use std::cmp::Reverse;
@@ -14,16 +14,16 @@ use serde::Serialize;
 use super::json;
 use super::params::{Params, bad};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadAnswer, ReadFault};
+use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
 use crate::api::query::rows::RowStream;
-use crate::api::query::stream::{Outgoing, StreamFault, streamed};
+use crate::api::query::stream::{AnswerSender, StreamError, streamed};
 use crate::api::response::with_type;
 use crate::routing::fanout::{FanoutError, read_all};
 use crate::routing::{BudgetExceeded, ReadInFlight};
 use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
 use silverback_runtime::Slicer;
 use silverback_storage::message::{
-    Cardinality, CardinalityRequest, NameCount, ReadError, Selection, TextBatch, TextsWanted,
+    Cardinality, CardinalityRequest, NameCount, Selection, ShardReadError, TextBatch, TextsWanted,
 };
 
 /// Entries of each list where no limit is given, as in Prometheus.
@@ -61,15 +61,15 @@ pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Pa
         1 => limit,
         _ => (limit * ASKED_PER_SHOWN).min(ASKED_MAX),
     };
-    let too_large = |bytes_max| ReadFault::ListsTooLarge { limit, asked, bytes_max };
+    let too_large = |bytes_max| ReadRejected::ListsTooLarge { limit, asked, bytes_max };
     let mut room = reader.read_bytes.begin();
     let of_shards = cardinalities(reader, &read, asked).await.map_err(|fault| match fault {
-        FanoutError::Refused(ReadError::TooLarge { bytes_max }) => too_large(bytes_max),
+        FanoutError::Refused(ShardReadError::TooLarge { bytes_max }) => too_large(bytes_max),
         fault => fault.into(),
     })?;
     room.grow_within(of_shards.iter().map(entry_bytes).sum()).map_err(|no_room| match no_room {
         BudgetExceeded::TooMuch { bytes_max } => too_large(bytes_max),
-        BudgetExceeded::NoRoom => ReadFault::BudgetExceeded,
+        BudgetExceeded::Full => ReadRejected::BudgetExceeded,
     })?;
     let head_stats = head_stats(&of_shards);
     let is_alone = of_shards.len() == 1;
@@ -102,11 +102,11 @@ pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Pa
 
 /// Sends `,"key":[…]`.
 async fn send_entries(
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerSender,
     key: &str,
     counts: impl Iterator<Item = NameCount>,
     slicer: &Slicer,
-) -> Result<(), StreamFault> {
+) -> Result<(), StreamError> {
     outgoing.made().push(b',');
     json::put_text(outgoing.made(), key);
     outgoing.made().extend_from_slice(b":[");
@@ -154,7 +154,7 @@ fn head_stats(of_shards: &[Cardinality]) -> HeadStats {
         num_series: total(|c| c.series),
         num_label_pairs: total(|c| c.pairs),
         chunk_count: total(|c| c.chunks),
-        // As Prometheus tells that there is none.
+        // As Prometheus says that there is none.
         min_time: ranges().map(|(min, _)| min).min().unwrap_or(i64::MAX),
         max_time: ranges().map(|(_, max)| max).max().unwrap_or(i64::MIN),
     }
@@ -193,7 +193,7 @@ async fn sum(
     sorted.into_iter().map(|(Reverse(count), name)| NameCount { name, count }).collect()
 }
 
-/// Labels by their values, where a value may lie on several shards and counts once. A sum over the
+/// Labels by their values, where a value may be on several shards and counts once. A sum over the
 /// shards, descending here, is never too small; so the search ends at the first one that is smaller
 /// than all that is to be shown.
 async fn distinct_values(

@@ -1,10 +1,10 @@
-//! Deletes samples of blocks: by tombstones, which stand in the block itself and hold for whoever reads it. What is deleted
-//! takes as much room as before.
+//! Deletes samples of blocks: by tombstones, which are in the block itself and hold for whoever reads it. What is
+//! deleted takes as much room as before.
 
 use super::LocalBlocks;
 use super::matching::matching;
-use super::rows::Range;
-use super::threads::{Job, Stop, ask};
+use super::rows::ChunkRange;
+use super::threads::{BlockJob, BlockJobError, ask};
 use silverback_block::DeletedRange;
 use silverback_storage::message::Selection;
 
@@ -12,13 +12,17 @@ use silverback_storage::message::Selection;
 const SETS_AT_ONCE: usize = 3;
 
 /// Deletes what any of the selections has of all open blocks, block by block, and counts those that had any of it.
-pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) -> Result<usize, Stop> {
+pub(super) fn delete(
+    job: &BlockJob,
+    blocks: &LocalBlocks,
+    selections: &[Selection],
+) -> Result<usize, BlockJobError> {
     let mut changed = 0;
     // One that was cut a moment ago may have what memory had then.
     blocks.look();
     for selection in selections {
         let Selection { min_ms, max_ms, .. } = *selection;
-        for block in blocks.in_range(Range { min_ms, max_ms }) {
+        for block in blocks.in_range(ChunkRange { min_ms, max_ms }) {
             let mut taken = blocks.begin_taking();
             taken.set(SETS_AT_ONCE * block.set_bytes_max())?;
             let mut series = matching(job, &block, &selection.matchers)?;
@@ -40,7 +44,7 @@ pub(super) fn delete(job: &Job, blocks: &LocalBlocks, selections: &[Selection]) 
                 Ok(()) => changed += 1,
                 // It was deleted itself meanwhile.
                 Err(_) if !block.dir().exists() => {}
-                Err(fault) => return Err(Stop::NotWritten(fault)),
+                Err(fault) => return Err(BlockJobError::NotWritten(fault)),
             }
         }
     }

@@ -1,6 +1,6 @@
-//! From when on memory surely has everything that the node has taken in: the floor. Retention lets go of what is older than
+//! Since when memory is sure to have everything that the node accepted: the floor. Retention drops what is older than
 //! its horizon, pass by pass; the floor is raised ahead of it, and is on disk before a pass goes by it, for a node that starts
-//! anew has in memory what its log tells, which was dropped or not.
+//! again has in memory what its log has, which was dropped or not.
 //!
 //! Pure but for its file. Which blocks there are isn't known here.
 
@@ -43,7 +43,7 @@ impl FloorFile {
         Self { dir: data_dir.to_owned() }
     }
 
-    /// The floor that was written last; `None`: none was, or what is there is none.
+    /// The floor that was written last; `None`: none was, or what is there isn't one.
     #[expect(clippy::disallowed_methods, reason = "before executors start")]
     pub(super) fn read(&self) -> io::Result<Option<i64>> {
         match fs::read_to_string(self.dir.join(FILE)) {

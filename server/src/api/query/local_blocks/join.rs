@@ -1,6 +1,6 @@
 //! A series of which blocks have a part and memory has a part, as one. Before the border both have most of what memory
-//! still holds there, and each has what the other lacks: memory what came late and is in no block yet, blocks what memory
-//! has let go of. Each time stands once; what both have of one time is the same sample.
+//! still holds there, and each has what the other lacks: memory what came late and is in no block yet, blocks what
+//! memory has dropped. Each time is there once; what both have of one time is the same sample.
 //!
 //! Chunks that both have are mostly the same bytes, and stay as they are. Where they differ the one of the blocks and those
 //! of memory that overlap it are made one run.

@@ -6,14 +6,14 @@ use roaring::RoaringBitmap;
 use silverback_block::OpenBlock;
 use silverback_model::Matcher;
 
-use super::threads::{Job, Stop, ask};
+use super::threads::{BlockJob, BlockJobError, ask};
 
 /// The series of a block that all matchers match.
 pub(super) fn matching(
-    job: &Job,
+    job: &BlockJob,
     block: &Arc<OpenBlock>,
     matchers: &[Matcher],
-) -> Result<RoaringBitmap, Stop> {
+) -> Result<RoaringBitmap, BlockJobError> {
     let (narrow, mut wide): (Vec<_>, Vec<_>) = matchers.iter().partition(|m| m.exact_value().is_some());
     // Those that search values come last: what matches is few by then.
     wide.sort_by_key(|matcher| matcher.deciding_values().is_none());
@@ -47,11 +47,11 @@ pub(super) fn matching(
 /// Looks at the values of the label that decide. Where the matcher takes a missing label, what doesn't match is taken away
 /// from the series; otherwise only what matches stays.
 fn narrow_by_values(
-    job: &Job,
+    job: &BlockJob,
     block: &Arc<OpenBlock>,
     matcher: &Matcher,
     so_far: RoaringBitmap,
-) -> Result<RoaringBitmap, Stop> {
+) -> Result<RoaringBitmap, BlockJobError> {
     let takes_missing = matcher.matches_empty();
     let marked = match matcher.deciding_values() {
         Some(values) => {
@@ -72,11 +72,11 @@ fn narrow_by_values(
 /// Any value may decide: each is searched. The series with those that match or, where the matcher takes a missing label,
 /// with those that don't.
 fn searched(
-    job: &Job,
+    job: &BlockJob,
     block: &Arc<OpenBlock>,
     matcher: &Matcher,
     takes_missing: bool,
-) -> Result<RoaringBitmap, Stop> {
+) -> Result<RoaringBitmap, BlockJobError> {
     let (mut searching, mut marked, mut stopped) = (matcher.searching(), RoaringBitmap::new(), Ok(()));
     let mut mark = |value: &str, place| {
         // A search that is out of time goes on where it was, if anybody still waits.

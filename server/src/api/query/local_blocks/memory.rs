@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::threads::Stop;
+use super::threads::BlockJobError;
 
 /// A bound on bytes.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct BlockMemory {
 
 /// What a read has of it, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenMemory {
     memory: Arc<BlockMemory>,
     bytes: usize,
 }
@@ -28,36 +28,38 @@ impl BlockMemory {
         self.taken.load(Ordering::Relaxed)
     }
 
-    pub(super) fn begin(self: &Arc<Self>) -> Taken {
-        Taken { memory: Arc::clone(self), bytes: 0 }
+    pub(super) fn begin(self: &Arc<Self>) -> TakenMemory {
+        TakenMemory { memory: Arc::clone(self), bytes: 0 }
     }
 }
 
-impl Taken {
-    /// What it may hold at the most.
+impl TakenMemory {
+    /// What it may hold at most.
     pub(super) fn bytes_max(&self) -> usize {
         self.memory.bytes_max
     }
 
     /// Holds so many bytes from now on, or says why not.
-    pub(super) fn set(&mut self, bytes: usize) -> Result<(), Stop> {
+    pub(super) fn set(&mut self, bytes: usize) -> Result<(), BlockJobError> {
         let BlockMemory { taken, bytes_max } = &*self.memory;
         if bytes > *bytes_max {
-            return Err(Stop::TooLarge { bytes_max: *bytes_max });
+            return Err(BlockJobError::TooLarge { bytes_max: *bytes_max });
         }
         if bytes <= self.bytes {
             taken.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
         } else {
             let more = bytes - self.bytes;
             let fits = |taken: usize| taken.checked_add(more).filter(|all| all <= bytes_max);
-            taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map_err(|_full| Stop::NoRoom)?;
+            taken
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
+                .map_err(|_full| BlockJobError::BudgetExceeded)?;
         }
         self.bytes = bytes;
         Ok(())
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenMemory {
     fn drop(&mut self) {
         self.memory.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -72,8 +74,8 @@ mod tests {
         let memory = BlockMemory::new(100);
         let (mut one, mut other) = (memory.begin(), memory.begin());
         one.set(80).unwrap();
-        assert!(matches!(other.set(101), Err(Stop::TooLarge { bytes_max: 100 })));
-        assert!(matches!(other.set(21), Err(Stop::NoRoom)));
+        assert!(matches!(other.set(101), Err(BlockJobError::TooLarge { bytes_max: 100 })));
+        assert!(matches!(other.set(21), Err(BlockJobError::BudgetExceeded)));
         other.set(20).unwrap();
         one.set(10).unwrap();
         assert_eq!(memory.taken_bytes(), 30);

@@ -1,6 +1,6 @@
-//! Blocks on disk, as reads have them: what is from a border of two hours on is read of memory alone; what is before it of
-//! blocks, and of memory, which holds some of it for a while and may have what came late and is in no block yet. What both
-//! have is found once ([`join`]).
+//! Blocks on disk, as reads have them: what is from a border of two hours on is read from memory alone; what is before
+//! it from blocks, and from memory, which holds some of it for a while and may have what came late and is in no block yet.
+//! What both have is found once ([`join`]).
 //!
 //! Executors know two numbers of the blocks, how far back they reach and the border, and ask for batches of series or texts
 //! as they ask shards; a few threads beside them ([`threads`]) read the files. Nobody waits for a lock on an executor, nor for
@@ -10,17 +10,17 @@
 mod deletion;
 mod floor;
 mod join;
+mod label_set_list;
 mod matching;
 mod memory;
 mod open;
 mod page;
 mod rewrite;
 mod rows;
-mod seen;
 mod series;
 mod texts;
 mod threads;
 
-pub(crate) use open::{BlockCounts, LocalBlocks};
-pub(crate) use page::{BlockBatch, BlockPages, Question};
-pub(crate) use rewrite::Place;
+pub(crate) use open::{LocalBlocks, OpenBlockCounts};
+pub(crate) use page::{BlockBatch, BlockPages, BlockRead};
+pub(crate) use rewrite::RewriteLocation;

@@ -1,8 +1,9 @@
 //! Which blocks are open, and the border between them and memory.
 //!
 //! The border is fixed when a read begins: the floor of memory, or the end of the newest range before that of which there is
-//! a block. What is before it is read of blocks, too: memory has some of it still, and may have what no block has. Retention goes past the floor of a read that has begun only after half
-//! an hour: then the read fails ([`LocalBlocks::is_dropped`]), it finds nothing wrong.
+//! a block. What is before it is read from blocks, too: memory has some of it still, and may have what no block has.
+//! Retention goes past the floor of a read that has begun only after half an hour: then the read fails
+//! ([`LocalBlocks::is_dropped`]), it finds nothing wrong.
 #![expect(clippy::disallowed_types, reason = "threads beside the executors take it, and nobody else")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,20 +13,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use silverback_block::{BlockCache, BlockFault, CacheCounts, OpenBlock, Ulid};
+use silverback_block::{BlockCache, BlockError, CacheCounts, OpenBlock, Ulid};
 use silverback_host::counters;
 use silverback_model::limits::CHUNK_RANGE_MS;
 use silverback_runtime::{SideThread, SideThreadError};
-use silverback_storage::message::{ReadError, ReadTicket, Selection};
+use silverback_storage::message::{ReadTicket, Selection, ShardReadError};
 
 use super::deletion;
 use super::floor::{FloorFile, border_after, floor_for, horizon_of};
-use super::memory::{BlockMemory, Taken};
-use super::page::Question;
-use super::rewrite::{self, Halt, Place};
-use super::rows::Range;
-use super::threads::{Stop, Threads, run_on};
-use crate::api::query::read_fault::ReadFault;
+use super::memory::{BlockMemory, TakenMemory};
+use super::page::BlockRead;
+use super::rewrite::{self, Halt, RewriteLocation};
+use super::rows::ChunkRange;
+use super::threads::{BlockJobError, Threads, run_on};
+use crate::api::query::read_rejected::ReadRejected;
 use crate::routing::{FanoutError, Overloaded};
 use silverback_storage::message::Batch;
 
@@ -33,7 +34,7 @@ use silverback_storage::message::Batch;
 const DIR: &str = "blocks";
 /// No time is before it: there is no block.
 const NEVER: i64 = i64::MAX;
-/// Blocks of late samples alone say nothing of what memory may let go of, unless it has long.
+/// Blocks of late samples alone say nothing of what memory may drop, unless it has long.
 const LONG_GONE_MS: i64 = 2 * CHUNK_RANGE_MS;
 
 /// The blocks in the data directory.
@@ -42,7 +43,7 @@ pub(crate) struct LocalBlocks {
     dir: PathBuf,
     /// Where the oldest block begins, ...
     oldest_ms: AtomicI64,
-    /// ... and what is read of memory from: [`Self::border`].
+    /// ... and from when on memory is read: [`Self::border`].
     border_ms: AtomicI64,
     floor_ms: AtomicI64,
     /// Retention may have dropped what is older.
@@ -74,16 +75,16 @@ struct Set {
 }
 
 counters! {
-    /// What is told of blocks.
+    /// What is counted of blocks.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) struct BlockCounts {
+    pub(crate) struct OpenBlockCounts {
         /// Blocks on disk that reads are answered from.
         open: usize => Gauge "silverback_blocks_open",
         /// Blocks that were found to be damaged and are not read any more.
         damaged: u64 => Counter "silverback_blocks_set_aside_total",
         /// Blocks that were written again without what was deleted of them.
         rewritten: u64 => Counter "silverback_blocks_rewritten_total",
-        /// Selections that were read of blocks on disk, too.
+        /// Selections that were read from blocks on disk, too.
         reads: u64 => Counter "silverback_block_reads_total",
         /// What reads of blocks hold.
         read_bytes: usize => Gauge "silverback_block_read_bytes",
@@ -128,7 +129,7 @@ impl LocalBlocks {
         Ok(Arc::new(blocks))
     }
 
-    /// Opens what came since the last look, and lets go of what went. Reads that have begun go on with what they have.
+    /// Opens what came since the last look, and closes what went. Reads that have begun go on with what they have.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let own = Arc::clone(self);
         if let Err(fault) = self.upkeep.run(move || own.look()).await {
@@ -136,19 +137,19 @@ impl LocalBlocks {
         }
     }
 
-    /// What of a selection is read of blocks, if anything is: what is older than the border. Costs two loads.
+    /// What of a selection is read from blocks, if anything is: what is older than the border. Costs two loads.
     pub(crate) fn question<B: Batch>(
         &self,
         selection: &Selection,
         wanted: &B::Wanted,
-    ) -> Option<Question<B>> {
+    ) -> Option<BlockRead<B>> {
         // Before the border, which may be raised with it.
         let floor_ms = self.floor_ms.load(Ordering::Acquire);
         let border_ms = self.border_for(selection.min_ms, selection.max_ms)?;
-        Some(Question { selection: selection.clone(), wanted: wanted.clone(), border_ms, floor_ms })
+        Some(BlockRead { selection: selection.clone(), wanted: wanted.clone(), border_ms, floor_ms })
     }
 
-    /// Deletes what any of the selections has of all blocks, for good, and tells from how many of these.
+    /// Deletes what any of the selections has of all blocks, for good, and returns from how many of these.
     pub(crate) async fn delete(
         self: &Arc<Self>,
         ticket: &ReadTicket,
@@ -157,21 +158,21 @@ impl LocalBlocks {
         let (own, selections) = (Arc::clone(self), Arc::clone(selections));
         match run_on(&self.upkeep, ticket, move |job| deletion::delete(job, &own, &selections)).await {
             Ok(Ok(blocks)) => Ok(blocks),
-            Ok(Err(stop)) => Err(self.fault_of(stop).await),
+            Ok(Err(stop)) => Err(self.error_of(stop).await),
             Err(SideThreadError::Busy) => Err(Overloaded.into()),
-            Err(SideThreadError::Panicked) => Err(ReadError::Panicked.into()),
+            Err(SideThreadError::Panicked) => Err(ShardReadError::Panicked.into()),
         }
     }
 
-    /// Writes all blocks again of which anything was deleted, without that, and tells of how many that was. Dropped before
-    /// its end, it leaves blocks as they were, or written again.
-    pub(crate) async fn clean(self: &Arc<Self>, place: Place) -> Result<usize, ReadFault> {
+    /// Writes all blocks again of which anything was deleted, without that, and returns of how many that was. Dropped
+    /// before its end, it leaves blocks as they were, or written again.
+    pub(crate) async fn clean(self: &Arc<Self>, place: RewriteLocation) -> Result<usize, ReadRejected> {
         let (own, ticket) = (Arc::clone(self), ReadTicket::issue());
         let cleaned = run_on(&self.rewriting, &ticket, move |job| rewrite::clean(job, &own, &place)).await?;
         match cleaned {
             Ok(blocks) => Ok(blocks),
-            Err(Halt::Read(stop)) => Err(self.fault_of(stop).await.into()),
-            Err(Halt::Write(fault)) => Err(ReadFault::Writing(fault)),
+            Err(Halt::Read(stop)) => Err(self.error_of(stop).await.into()),
+            Err(Halt::Write(fault)) => Err(ReadRejected::Writing(fault)),
         }
     }
 
@@ -185,7 +186,7 @@ impl LocalBlocks {
     }
 
     /// Opens a block again that was changed.
-    pub(super) fn reopen(&self, block: &OpenBlock) -> Result<(), BlockFault> {
+    pub(super) fn reopen(&self, block: &OpenBlock) -> Result<(), BlockError> {
         let opened = Arc::new(OpenBlock::open(block.dir(), &self.cache)?);
         let name = block.dir().file_name().unwrap_or_default().to_owned();
         self.known.with(|set| {
@@ -240,9 +241,9 @@ impl LocalBlocks {
     }
 
     /// How they do.
-    pub(crate) fn counts(&self) -> BlockCounts {
+    pub(crate) fn counts(&self) -> OpenBlockCounts {
         let CacheCounts { hits, misses, bytes } = self.cache.counts();
-        BlockCounts {
+        OpenBlockCounts {
             open: self.open.load(Ordering::Relaxed),
             damaged: self.damaged.load(Ordering::Relaxed),
             rewritten: self.rewritten.load(Ordering::Relaxed),
@@ -258,7 +259,7 @@ impl LocalBlocks {
         &self.threads
     }
 
-    pub(super) fn begin_taking(&self) -> Taken {
+    pub(super) fn begin_taking(&self) -> TakenMemory {
         self.memory.begin()
     }
 
@@ -268,35 +269,35 @@ impl LocalBlocks {
 
     /// The blocks that may have something in a range, those of late samples last: a read of an hour has nothing to do with
     /// all the others.
-    pub(super) fn in_range(&self, range: Range) -> Vec<Arc<OpenBlock>> {
+    pub(super) fn in_range(&self, range: ChunkRange) -> Vec<Arc<OpenBlock>> {
         let mut blocks = self.all();
         blocks.retain(|block| range.meets(block.meta()));
         blocks.sort_by_key(|block| (block.meta().is_of_part(), block.meta().min_ms));
         blocks
     }
 
-    /// What a read is told of a stop. A block that is damaged is set aside.
-    pub(super) async fn fault_of(self: &Arc<Self>, stop: Stop) -> FanoutError {
+    /// What a read reports of a stop. A block that is damaged is set aside.
+    pub(super) async fn error_of(self: &Arc<Self>, stop: BlockJobError) -> FanoutError {
         match stop {
-            Stop::Damaged(_, fault) if fault.may_pass() => {
+            BlockJobError::Damaged(_, fault) if fault.may_pass() => {
                 silverback_host::warn_limited!(%fault, "a block could not be read");
-                ReadError::BlockUnreadable.into()
+                ShardReadError::BlockUnreadable.into()
             }
-            Stop::Damaged(block, fault) => {
+            BlockJobError::Damaged(block, fault) => {
                 let own = Arc::clone(self);
                 if let Err(busy) = self.upkeep.run(move || own.set_aside(&block, &fault)).await {
                     // The next read that meets it tries again.
                     silverback_host::warn_limited!(%busy, "a damaged block was not set aside");
                 }
-                ReadError::BlockDamaged.into()
+                ShardReadError::BlockDamaged.into()
             }
-            Stop::NotWritten(fault) => {
+            BlockJobError::NotWritten(fault) => {
                 tracing::warn!(%fault, "samples were to be deleted of a block, and were not");
-                ReadError::BlockNotWritten.into()
+                ShardReadError::BlockNotWritten.into()
             }
-            Stop::GivenUp => ReadError::Cancelled.into(),
-            Stop::NoRoom => Overloaded.into(),
-            Stop::TooLarge { bytes_max } => ReadError::TooLarge { bytes_max }.into(),
+            BlockJobError::GivenUp => ShardReadError::Cancelled.into(),
+            BlockJobError::BudgetExceeded => Overloaded.into(),
+            BlockJobError::TooLarge { bytes_max } => ShardReadError::TooLarge { bytes_max }.into(),
         }
     }
 
@@ -310,7 +311,7 @@ impl LocalBlocks {
         Ok(())
     }
 
-    fn set_aside(&self, block: &OpenBlock, fault: &BlockFault) {
+    fn set_aside(&self, block: &OpenBlock, fault: &BlockError) {
         let name = block.dir().file_name().unwrap_or_default();
         self.known.with(|set| {
             // Another read may have found it, too.
@@ -321,7 +322,7 @@ impl LocalBlocks {
         });
     }
 
-    fn note_damage(&self, set: &mut Set, name: OsString, fault: &BlockFault) {
+    fn note_damage(&self, set: &mut Set, name: OsString, fault: &BlockError) {
         tracing::warn!(block = %name.display(), %fault, "a block is damaged and is set aside: it is not read any more");
         set.set_aside.insert(name);
         self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -374,8 +375,8 @@ impl LocalBlocks {
     }
 }
 
-/// What is read of memory from: the floor, or an earlier border where no block has the range before the floor. `None`: no
-/// block has what is before it.
+/// From when on memory is read: the floor, or an earlier border where no block has the range before the floor.
+/// `None`: no block has what is before it.
 fn border(floor_ms: i64, blocks: impl Iterator<Item = (std::ops::Range<i64>, bool)>) -> Option<i64> {
     let ends = blocks.filter_map(|(times_ms, is_late)| {
         let tells =
@@ -492,7 +493,7 @@ mod tests {
         let blocks = start(scratch.path(), 10 * H2);
         assert_eq!(blocks.counts().open, 5);
         let check = |min_ms, max_ms, expect: &[i64]| {
-            let found = blocks.in_range(Range { min_ms, max_ms });
+            let found = blocks.in_range(ChunkRange { min_ms, max_ms });
             let begins: Vec<i64> = found.iter().map(|block| block.meta().min_ms / H2).collect();
             assert_eq!(begins, expect, "{min_ms} to {max_ms}");
         };
@@ -521,7 +522,7 @@ mod tests {
         let blocks = start(scratch.path(), BLOCKS * H2);
         let all_sets: usize = blocks.all().iter().map(|block| block.set_bytes_max()).sum();
         let one = Matcher::new("instance", MatchOp::Equal, "i00500").unwrap();
-        let question = Question::<SeriesBatch> {
+        let question = BlockRead::<SeriesBatch> {
             selection: Selection { matchers: [one].into(), ..Selection::everything() },
             wanted: SeriesWanted::Chunks,
             border_ms: BLOCKS * H2,
@@ -547,7 +548,7 @@ mod tests {
         }
         let blocks = start(scratch.path(), 0);
         for _look in 0..2 {
-            let BlockCounts { open, damaged, .. } = blocks.counts();
+            let OpenBlockCounts { open, damaged, .. } = blocks.counts();
             assert_eq!((open, damaged), (0, 1));
             block_on(blocks.refresh());
         }

@@ -1,18 +1,18 @@
-//! What is read of blocks, batch by batch, as a stream of rows asks for it.
+//! What is read from blocks, batch by batch, as a stream of rows asks for it.
 
 use std::sync::Arc;
 
 use super::LocalBlocks;
 use super::join::joined;
-use super::memory::Taken;
-use super::rows::Range;
+use super::memory::TakenMemory;
+use super::rows::ChunkRange;
 use super::series::SeriesCursor;
 use super::texts::TextCursor;
-use super::threads::{Job, Stop};
+use super::threads::{BlockJob, BlockJobError};
 use crate::routing::{FanoutError, Overloaded};
 use silverback_block::OpenBlock;
 use silverback_runtime::{SideThreadError, Slice};
-use silverback_storage::message::{Batch, ReadError, ReadTicket, Selection, SeriesBatch, TextBatch};
+use silverback_storage::message::{Batch, ReadTicket, Selection, SeriesBatch, ShardReadError, TextBatch};
 
 /// Rows that blocks have.
 pub(crate) trait BlockBatch: Batch + Send + 'static {
@@ -29,29 +29,33 @@ pub(crate) trait BlockBatch: Batch + Send + 'static {
 /// A place in what is found of blocks.
 pub(crate) trait BlockCursor<B: Batch>: Sized + Send + 'static {
     /// Finds what matches. `blocks` come with those of late samples last.
-    fn open(job: &Job, blocks: &[Arc<OpenBlock>], question: &Question<B>, taken: Taken)
-    -> Result<Self, Stop>;
+    fn open(
+        job: &BlockJob,
+        blocks: &[Arc<OpenBlock>],
+        question: &BlockRead<B>,
+        taken: TakenMemory,
+    ) -> Result<Self, BlockJobError>;
 
     /// The next batch, of about so many bytes, and whether there are more.
-    fn next_batch(&mut self, job: &Job, bytes: usize) -> Result<(B, bool), Stop>;
+    fn next_batch(&mut self, job: &BlockJob, bytes: usize) -> Result<(B, bool), BlockJobError>;
 }
 
-/// What is read of blocks.
+/// What is read from blocks.
 #[derive(Debug)]
-pub(crate) struct Question<B: Batch> {
+pub(crate) struct BlockRead<B: Batch> {
     pub(super) selection: Selection,
     pub(super) wanted: B::Wanted,
-    /// What is older is read of blocks.
+    /// What is older is read from blocks.
     pub(crate) border_ms: i64,
     /// From here on memory had everything when it was asked. Not before the border; between the two no block has anything.
     pub(crate) floor_ms: i64,
 }
 
-impl<B: Batch> Question<B> {
-    /// What is read of blocks: what the selection has before the border.
-    pub(super) fn range(&self) -> Range {
+impl<B: Batch> BlockRead<B> {
+    /// What is read from blocks: what the selection has before the border.
+    pub(super) fn range(&self) -> ChunkRange {
         let Selection { min_ms, max_ms, .. } = self.selection;
-        Range { min_ms, max_ms: max_ms.min(self.border_ms - 1) }
+        ChunkRange { min_ms, max_ms: max_ms.min(self.border_ms - 1) }
     }
 }
 
@@ -89,14 +93,14 @@ pub(crate) struct BlockPages<B: BlockBatch> {
 }
 
 /// A batch, what goes on from there, and whether there are more.
-type Read<B> = Result<(B, <B as BlockBatch>::Cursor, bool), Stop>;
+type Read<B> = Result<(B, <B as BlockBatch>::Cursor, bool), BlockJobError>;
 
 impl<B: BlockBatch> BlockPages<B> {
     /// Begins with the first batch.
     pub(crate) async fn open(
         blocks: &Arc<LocalBlocks>,
         ticket: &ReadTicket,
-        question: Question<B>,
+        question: BlockRead<B>,
         bytes: usize,
     ) -> Result<(B, Self), FanoutError> {
         let mut pages =
@@ -104,7 +108,7 @@ impl<B: BlockBatch> BlockPages<B> {
         blocks.count_read();
         let own = Arc::clone(blocks);
         let batch = pages
-            .read(move |job: &Job| {
+            .read(move |job: &BlockJob| {
                 let open = own.in_range(question.range());
                 next_of(B::Cursor::open(job, &open, &question, own.begin_taking())?, job, bytes)
             })
@@ -116,15 +120,18 @@ impl<B: BlockBatch> BlockPages<B> {
     pub(crate) async fn fetch(&mut self, bytes: usize) -> Result<B, FanoutError> {
         self.has_more = false;
         let Some(cursor) = self.cursor.take() else { return Ok(B::default()) };
-        self.read(move |job: &Job| next_of(cursor, job, bytes)).await
+        self.read(move |job: &BlockJob| next_of(cursor, job, bytes)).await
     }
 
-    async fn read(&mut self, work: impl FnOnce(&Job) -> Read<B> + Send + 'static) -> Result<B, FanoutError> {
+    async fn read(
+        &mut self,
+        work: impl FnOnce(&BlockJob) -> Read<B> + Send + 'static,
+    ) -> Result<B, FanoutError> {
         let (batch, cursor, has_more) = match self.blocks.threads().run(&self.ticket, work).await {
             Ok(Ok(read)) => read,
-            Ok(Err(stop)) => return Err(self.blocks.fault_of(stop).await),
+            Ok(Err(stop)) => return Err(self.blocks.error_of(stop).await),
             Err(SideThreadError::Busy) => return Err(Overloaded.into()),
-            Err(SideThreadError::Panicked) => return Err(ReadError::Panicked.into()),
+            Err(SideThreadError::Panicked) => return Err(ShardReadError::Panicked.into()),
         };
         (self.cursor, self.has_more) = (Some(cursor), has_more);
         Ok(batch)
@@ -136,7 +143,7 @@ impl<B: BlockBatch> BlockPages<B> {
     }
 }
 
-fn next_of<B: BlockBatch>(mut cursor: B::Cursor, job: &Job, bytes: usize) -> Read<B> {
+fn next_of<B: BlockBatch>(mut cursor: B::Cursor, job: &BlockJob, bytes: usize) -> Read<B> {
     let (batch, has_more) = cursor.next_batch(job, bytes)?;
     Ok((batch, cursor, has_more))
 }

@@ -10,12 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::LocalBlocks;
-use super::memory::Taken;
-use super::threads::{Job, Stop, ask};
-use crate::api::query::range_blocks::{Pace, Unfinished, WritingFault, check_room, failed, finish, random};
+use super::memory::TakenMemory;
+use super::threads::{BlockJob, BlockJobError, ask};
+use crate::api::query::range_blocks::{
+    RangeBlocksError, RoomCheck, UnfinishedDir, check_room, failed, finish, random,
+};
 use crate::blocks::{Blocks, BlocksDir};
 use silverback_block::{
-    BlockWriter, Contents, Cut, CutError, DeletedRange, FinishedBlock, OpenBlock, Origin, Rewritten,
+    BlockOrigin, BlockWriter, Contents, Cut, CutError, DeletedRange, FinishedBlock, OpenBlock, Rewritten,
     SourceChunk, Ulid, WriterMemory, cut_chunks,
 };
 use silverback_model::gorilla::FloatEncoding;
@@ -25,12 +27,12 @@ const WRITER_SHARE: usize = 4;
 
 /// Where blocks are written again, and when.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RewriteLocation {
     /// The data directory.
     pub(crate) data_dir: PathBuf,
     /// The wall clock's time.
     pub(crate) now_ms: i64,
-    /// Is told that a block came or went.
+    /// Hears that a block came or went.
     pub(crate) made: Option<Arc<Blocks>>,
 }
 
@@ -38,25 +40,25 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(super) enum Halt {
     /// One can't be read, or nobody waits for it.
-    Read(Stop),
+    Read(BlockJobError),
     /// One can't be written.
-    Write(WritingFault),
+    Write(RangeBlocksError),
 }
 
-impl From<Stop> for Halt {
-    fn from(stop: Stop) -> Self {
+impl From<BlockJobError> for Halt {
+    fn from(stop: BlockJobError) -> Self {
         Self::Read(stop)
     }
 }
 
-impl<E: Into<WritingFault>> From<E> for Halt {
+impl<E: Into<RangeBlocksError>> From<E> for Halt {
     fn from(fault: E) -> Self {
         Self::Write(fault.into())
     }
 }
 
-/// Writes all blocks again of which anything was deleted, and tells of how many that was.
-pub(super) fn clean(job: &Job, blocks: &LocalBlocks, place: &Place) -> Result<usize, Halt> {
+/// Writes all blocks again of which anything was deleted, and returns of how many that was.
+pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocation) -> Result<usize, Halt> {
     blocks.look();
     let all = blocks.all();
     let parents: BTreeSet<Ulid> = all.iter().flat_map(|block| block.meta().parents()).collect();
@@ -87,18 +89,18 @@ pub(super) fn clean(job: &Job, blocks: &LocalBlocks, place: &Place) -> Result<us
 
 /// Writes a block again, under another name; one of which nothing is left not at all.
 fn rewrite(
-    job: &Job,
+    job: &BlockJob,
     blocks: &LocalBlocks,
     block: &Arc<OpenBlock>,
     (dir, old): (&BlocksDir, Ulid),
-    place: &Place,
+    place: &RewriteLocation,
 ) -> Result<(), Halt> {
     check_room(&place.data_dir)?;
     let ulid = Ulid::from_parts(place.now_ms.max(0) as u64, u128::from(random()));
     let mut taken = blocks.begin_taking();
     let memory = WriterMemory::of(taken.bytes_max() / WRITER_SHARE);
     taken.set(block.set_bytes_max() + memory.bytes())?;
-    let unfinished = Unfinished::new(dir.unfinished(ulid));
+    let unfinished = UnfinishedDir::new(dir.unfinished(ulid));
     let writer = BlockWriter::create(unfinished.path().to_owned(), ulid, memory)?;
     match write(job, block, writer, &mut taken, place)? {
         // It was deleted for its age meanwhile.
@@ -114,21 +116,21 @@ fn rewrite(
 }
 
 fn write(
-    job: &Job,
+    job: &BlockJob,
     block: &Arc<OpenBlock>,
     mut writer: BlockWriter,
-    taken: &mut Taken,
-    place: &Place,
+    taken: &mut TakenMemory,
+    place: &RewriteLocation,
 ) -> Result<Option<FinishedBlock>, Halt> {
     let meta = block.meta();
-    writer.note_origin(Origin {
+    writer.note_origin(BlockOrigin {
         is_late: meta.is_of_out_of_order(),
-        // What the memory had then no longer tells what is in blocks, as what was deleted of them isn't known any more:
+        // What the memory had then no longer says what is in blocks, as what was deleted of them isn't known any more:
         // it is the same as nothing that is counted.
         cut: meta.cut.clone().map(|cut| Cut { held: Vec::new(), ..cut }),
         rewritten: Some(Rewritten::of(meta)),
     });
-    let (mut series, mut pace, mut read_bytes) = (Series::default(), Pace::begin(), 0);
+    let (mut series, mut pace, mut read_bytes) = (Series::default(), RoomCheck::begin(), 0);
     for one in &ask(block, OpenBlock::all_series)? {
         job.check()?;
         series.read(block, one)?;
@@ -165,7 +167,7 @@ struct Chunk {
 }
 
 impl Series {
-    fn read(&mut self, block: &Arc<OpenBlock>, series: u32) -> Result<(), Stop> {
+    fn read(&mut self, block: &Arc<OpenBlock>, series: u32) -> Result<(), BlockJobError> {
         let Self { text, labels, bytes, chunks } = self;
         text.clear();
         labels.clear();
@@ -199,7 +201,7 @@ impl Series {
     }
 
     /// Writes what of it isn't deleted.
-    fn put(&self, writer: &mut BlockWriter, deleted: &[DeletedRange]) -> Result<(), WritingFault> {
+    fn put(&self, writer: &mut BlockWriter, deleted: &[DeletedRange]) -> Result<(), RangeBlocksError> {
         let texts: Vec<&str> = self.labels.iter().map(|place| &self.text[place.clone()]).collect();
         let labels = texts.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         let is_xor2 = |chunk: &Chunk| chunk.contents == Contents::Floats(FloatEncoding::Xor2);
@@ -210,9 +212,9 @@ impl Series {
                 let sources = self.chunks.iter().map(|chunk| self.source(chunk));
                 cut_chunks(sources, &range_ms, floats, |chunk| out.put(chunk)).map_err(
                     |error| match error {
-                        CutError::Put(fault) => WritingFault::from(fault),
+                        CutError::Put(fault) => RangeBlocksError::from(fault),
                         error @ (CutError::Floats(_) | CutError::Histograms(_)) => {
-                            WritingFault::Stored(format!("a chunk of a block can't be read: {error}"))
+                            RangeBlocksError::Stored(format!("a chunk of a block can't be read: {error}"))
                         }
                     },
                 )?;

@@ -8,8 +8,8 @@ use silverback_block::{ChunkPlace, DeletedRange, LabelNumbers, Meta, OpenBlock};
 use silverback_model::{LabelBlock, encode_label};
 use silverback_storage::message::ExternalView;
 
-use super::seen::Seen;
-use super::threads::{Job, Stop, ask};
+use super::label_set_list::LabelSetList;
+use super::threads::{BlockJob, BlockJobError, ask};
 
 /// Series that are passed over between two looks whether anybody waits.
 const STEP: usize = 64;
@@ -18,7 +18,7 @@ const HEAD_BYTES: usize = 160;
 
 /// A series of a block: its labels, and those of its chunks that are read.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct SeriesHead {
     pub(super) series: u32,
     /// Its labels, canonical.
     pub(super) own: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Head {
     pub(super) chunks: Vec<ChunkPlace>,
 }
 
-impl Head {
+impl SeriesHead {
     pub(super) fn seen(&self) -> &[u8] {
         self.seen.as_deref().unwrap_or(&self.own)
     }
@@ -46,14 +46,15 @@ impl Head {
     }
 }
 
-/// Which chunks and blocks are read: those that have a sample from the first of these times to the last, as their own times tell.
+/// Which chunks and blocks are read: those that have a sample from the first of these times to the last, by their own
+/// times.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
+pub(super) struct ChunkRange {
     pub(super) min_ms: i64,
     pub(super) max_ms: i64,
 }
 
-impl Range {
+impl ChunkRange {
     /// Whether a block may have anything to be read, as it says of itself.
     pub(super) fn meets(self, block: &Meta) -> bool {
         block.end_ms > self.min_ms && block.min_ms <= self.max_ms
@@ -70,18 +71,18 @@ impl Range {
 pub(super) struct BlockRows {
     pub(super) block: Arc<OpenBlock>,
     view: Option<Arc<ExternalView>>,
-    range: Range,
+    range: ChunkRange,
     order: Order,
     /// What the order takes until its end, in bytes.
     order_bytes: usize,
-    texts: Texts,
+    texts: BlockTexts,
     /// Those that may have to come after one that isn't read yet.
-    waiting: Vec<Head>,
-    ready: VecDeque<Head>,
+    waiting: Vec<SeriesHead>,
+    ready: VecDeque<SeriesHead>,
     /// The labels of the series that was read last.
     last: Vec<u8>,
     /// The next row.
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<SeriesHead>,
 }
 
 /// In which order series are read.
@@ -95,21 +96,21 @@ enum Order {
 impl BlockRows {
     /// Of these series of a block. `texts_bytes` is what it may keep of their texts, `has_room` is asked as memory is taken.
     pub(super) fn open(
-        job: &Job,
+        job: &BlockJob,
         block: &Arc<OpenBlock>,
         series: RoaringBitmap,
         view: Option<Arc<ExternalView>>,
-        range: Range,
+        range: ChunkRange,
         texts_bytes: usize,
-        has_room: impl FnMut(usize) -> Result<(), Stop>,
-    ) -> Result<Self, Stop> {
+        has_room: impl FnMut(usize) -> Result<(), BlockJobError>,
+    ) -> Result<Self, BlockJobError> {
         let mut rows = Self {
             block: Arc::clone(block),
             view,
             range,
             order: Order::Own(RoaringBitmap::new().into_iter()),
             order_bytes: set_bytes(&series),
-            texts: Texts::new(texts_bytes),
+            texts: BlockTexts::new(texts_bytes),
             waiting: Vec::new(),
             ready: VecDeque::new(),
             last: Vec::new(),
@@ -132,10 +133,10 @@ impl BlockRows {
     /// All series, in the order of what is seen of them: labels that are left out lie anywhere among those that are not.
     fn sorted(
         &mut self,
-        job: &Job,
-        mut has_room: impl FnMut(usize) -> Result<(), Stop>,
-    ) -> Result<Vec<u32>, Stop> {
-        let mut seen = Seen::default();
+        job: &BlockJob,
+        mut has_room: impl FnMut(usize) -> Result<(), BlockJobError>,
+    ) -> Result<Vec<u32>, BlockJobError> {
+        let mut seen = LabelSetList::default();
         while let Some(head) = self.read_next(job)? {
             seen.push(head.series, head.seen());
             has_room(self.order_bytes + seen.bytes())?;
@@ -146,7 +147,7 @@ impl BlockRows {
     }
 
     /// Goes on to the next row.
-    pub(super) fn advance(&mut self, job: &Job) -> Result<(), Stop> {
+    pub(super) fn advance(&mut self, job: &BlockJob) -> Result<(), BlockJobError> {
         while self.ready.is_empty() {
             match self.read_next(job)? {
                 Some(head) => self.take_in(head),
@@ -160,7 +161,7 @@ impl BlockRows {
 
     /// Of label sets that all get the same labels, one comes after those that have its labels and more, where these begin
     /// with a lesser name than an added one. In a block they follow it at once.
-    fn take_in(&mut self, head: Head) {
+    fn take_in(&mut self, head: SeriesHead) {
         if self.view.is_none() || matches!(self.order, Order::Seen(_)) {
             self.ready.push_back(head);
             return;
@@ -172,7 +173,7 @@ impl BlockRows {
     }
 
     /// The next series that has a chunk in the range, as it is read.
-    fn read_next(&mut self, job: &Job) -> Result<Option<Head>, Stop> {
+    fn read_next(&mut self, job: &BlockJob) -> Result<Option<SeriesHead>, BlockJobError> {
         for passed in 0_usize.. {
             if passed.is_multiple_of(STEP) {
                 job.check()?;
@@ -190,7 +191,7 @@ impl BlockRows {
             }
             let mut own = Vec::new();
             self.put_labels(series, &labels, &mut own)?;
-            if let Some(head) = self.seen(Head { series, own, seen: None, chunks }) {
+            if let Some(head) = self.seen(SeriesHead { series, own, seen: None, chunks }) {
                 return Ok(Some(head));
             }
         }
@@ -198,9 +199,14 @@ impl BlockRows {
     }
 
     /// Appends a series' labels in canonical form. In the block's own order each comes after the one before.
-    fn put_labels(&mut self, series: u32, labels: &[LabelNumbers], own: &mut Vec<u8>) -> Result<(), Stop> {
+    fn put_labels(
+        &mut self,
+        series: u32,
+        labels: &[LabelNumbers],
+        own: &mut Vec<u8>,
+    ) -> Result<(), BlockJobError> {
         let block = &self.block;
-        let wrong = |what| Stop::Damaged(Arc::clone(block), block.series_fault(series, what));
+        let wrong = |what| BlockJobError::Damaged(Arc::clone(block), block.series_error(series, what));
         let mut before = None;
         for (name, value) in labels {
             // Symbols are sorted: numbers are compared as their texts.
@@ -220,7 +226,7 @@ impl BlockRows {
     }
 
     /// As it is seen; `None` where it isn't.
-    fn seen(&self, mut head: Head) -> Option<Head> {
+    fn seen(&self, mut head: SeriesHead) -> Option<SeriesHead> {
         let Some(view) = &self.view else { return Some(head) };
         let mut seen = Vec::with_capacity(head.own.len() + 32);
         view.put_labels(LabelBlock(&head.own).texts(), &mut seen);
@@ -232,12 +238,15 @@ impl BlockRows {
     /// What it holds, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let heads = self.ready.iter().chain(&self.waiting).chain(&self.head);
-        self.order_bytes + self.texts.bytes() + self.last.capacity() + heads.map(Head::bytes).sum::<usize>()
+        self.order_bytes
+            + self.texts.bytes()
+            + self.last.capacity()
+            + heads.map(SeriesHead::bytes).sum::<usize>()
     }
 }
 
-/// What a set of series takes, in bytes: the statistics tell of its lists what they have room for, and take the two bytes of
-/// an entry for four.
+/// What a set of series takes, in bytes: the statistics have of its lists what they have room for, and take the two
+/// bytes of an entry for four.
 fn set_bytes(series: &RoaringBitmap) -> usize {
     const CONTAINER_BYTES: usize = 64;
 
@@ -248,15 +257,15 @@ fn set_bytes(series: &RoaringBitmap) -> usize {
 }
 
 /// Whether a series of a block has a label that isn't seen.
-fn has_any_name(block: &Arc<OpenBlock>, view: &ExternalView) -> Result<bool, Stop> {
+fn has_any_name(block: &Arc<OpenBlock>, view: &ExternalView) -> Result<bool, BlockJobError> {
     let mut has_any = false;
     ask(block, |block| block.label_names(|name| has_any |= view.dropped().any(|dropped| dropped == name)))?;
     Ok(has_any)
 }
 
-/// Labels by the numbers of their symbols, those that were read lately.
+/// Labels by the numbers of their symbols, those that were read recently.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct BlockTexts {
     kept: HashMap<u64, Box<str>>,
     bytes: usize,
     bytes_max: usize,
@@ -266,7 +275,7 @@ pub(super) struct Texts {
 /// What a text takes beside itself, in bytes.
 const TEXT_BYTES: usize = 48;
 
-impl Texts {
+impl BlockTexts {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { kept: HashMap::new(), bytes: 0, bytes_max, scratch: String::new() }
     }
@@ -277,7 +286,7 @@ impl Texts {
         block: &Arc<OpenBlock>,
         (name, value): LabelNumbers,
         out: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), BlockJobError> {
         self.keep_few();
         self.keep(block, name)?;
         self.keep(block, value)?;
@@ -286,7 +295,7 @@ impl Texts {
     }
 
     /// The text of a symbol.
-    pub(super) fn get(&mut self, block: &Arc<OpenBlock>, number: u64) -> Result<&str, Stop> {
+    pub(super) fn get(&mut self, block: &Arc<OpenBlock>, number: u64) -> Result<&str, BlockJobError> {
         self.keep_few();
         self.keep(block, number)?;
         Ok(&self.kept[&number])
@@ -299,7 +308,7 @@ impl Texts {
         }
     }
 
-    fn keep(&mut self, block: &Arc<OpenBlock>, number: u64) -> Result<(), Stop> {
+    fn keep(&mut self, block: &Arc<OpenBlock>, number: u64) -> Result<(), BlockJobError> {
         if !self.kept.contains_key(&number) {
             self.scratch.clear();
             ask(block, |block| block.symbol(number, &mut self.scratch))?;

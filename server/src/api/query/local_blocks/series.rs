@@ -1,6 +1,6 @@
 //! Series of several blocks as one ascending sequence: a series that is in more than one of them once, with the chunks of
-//! all. Chunks of different blocks that overlap are made one run in which each time stands once, as late samples are when
-//! they are cut to a block; of two samples of one time that of the block stays that isn't of late samples.
+//! all. Chunks of different blocks that overlap are made one run in which each time is there once, as late samples are
+//! when they are cut to a block; of two samples of one time that of the block stays that isn't of late samples.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use silverback_storage::message::{
 };
 
 use super::matching::matching;
-use super::memory::Taken;
-use super::page::{BlockCursor, Question};
-use super::rows::{BlockRows, Head};
-use super::threads::{Job, Stop, ask};
+use super::memory::TakenMemory;
+use super::page::{BlockCursor, BlockRead};
+use super::rows::{BlockRows, SeriesHead};
+use super::threads::{BlockJob, BlockJobError, ask};
 
 /// What a read keeps of all blocks' texts, in bytes, where that is no more than its part of the memory.
 const TEXTS_BYTES_MAX: usize = 1 << 20;
@@ -26,24 +26,24 @@ const PART_SHARE: usize = 8;
 /// Sets of series that there are at a time while matchers are applied.
 const SETS_AT_ONCE: usize = 3;
 
-/// Series that are read of blocks, in batches.
+/// Series that are read from blocks, in batches.
 pub(crate) struct SeriesCursor {
     rows: Vec<BlockRows>,
-    /// Only what is older than this is read of blocks.
+    /// Only what is older than this is read from blocks.
     border_ms: i64,
     with_chunks: bool,
-    taken: Taken,
+    taken: TakenMemory,
     pieces: Pieces,
 }
 
 impl BlockCursor<SeriesBatch> for SeriesCursor {
     fn open(
-        job: &Job,
+        job: &BlockJob,
         blocks: &[Arc<OpenBlock>],
-        question: &Question<SeriesBatch>,
-        mut taken: Taken,
-    ) -> Result<Self, Stop> {
-        let Question { selection, wanted, border_ms, .. } = question;
+        question: &BlockRead<SeriesBatch>,
+        mut taken: TakenMemory,
+    ) -> Result<Self, BlockJobError> {
+        let BlockRead { selection, wanted, border_ms, .. } = question;
         let (with_chunks, view) = seen_by(wanted);
         let range = question.range();
         let texts_bytes = (taken.bytes_max() / PART_SHARE).min(TEXTS_BYTES_MAX) / blocks.len().max(1);
@@ -65,7 +65,7 @@ impl BlockCursor<SeriesBatch> for SeriesCursor {
         Ok(Self { rows, border_ms: *border_ms, with_chunks, taken, pieces: Pieces::default() })
     }
 
-    fn next_batch(&mut self, job: &Job, bytes: usize) -> Result<(SeriesBatch, bool), Stop> {
+    fn next_batch(&mut self, job: &BlockJob, bytes: usize) -> Result<(SeriesBatch, bool), BlockJobError> {
         let bytes = bytes.min(self.taken.bytes_max() / PART_SHARE);
         let mut batch = SeriesBatchBuilder::default();
         while batch.bytes() < bytes && self.add_series(job, &mut batch)? {}
@@ -84,7 +84,7 @@ impl SeriesCursor {
     }
 
     /// Adds the next series, if there is one that has anything left. False after the last.
-    fn add_series(&mut self, job: &Job, batch: &mut SeriesBatchBuilder) -> Result<bool, Stop> {
+    fn add_series(&mut self, job: &BlockJob, batch: &mut SeriesBatchBuilder) -> Result<bool, BlockJobError> {
         job.check()?;
         let heads = || self.rows.iter().filter_map(|rows| rows.head.as_ref());
         let Some(first) = heads().min_by(|left, right| left.compare(right)) else { return Ok(false) };
@@ -133,11 +133,11 @@ fn seen_by(wanted: &SeriesWanted) -> (bool, Option<Arc<ExternalView>>) {
 #[derive(Debug, Default)]
 struct Pieces {
     bytes: Vec<u8>,
-    chunks: Vec<Piece>,
+    chunks: Vec<ChunkSlice>,
 }
 
 #[derive(Debug)]
-struct Piece {
+struct ChunkSlice {
     contents: Contents,
     min_ms: i64,
     max_ms: i64,
@@ -159,25 +159,32 @@ impl Pieces {
     fn shrink(&mut self) {
         self.clear();
         self.bytes.shrink_to(PIECES_KEPT);
-        self.chunks.shrink_to(PIECES_KEPT / size_of::<Piece>());
+        self.chunks.shrink_to(PIECES_KEPT / size_of::<ChunkSlice>());
     }
 
     /// Reads the chunks of a block's series, without what was deleted of it there.
     fn add(
         &mut self,
-        job: &Job,
+        job: &BlockJob,
         block: &Arc<OpenBlock>,
-        head: &Head,
-        mut has_room: impl FnMut(usize) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
+        head: &SeriesHead,
+        mut has_room: impl FnMut(usize) -> Result<(), BlockJobError>,
+    ) -> Result<(), BlockJobError> {
         let first = self.chunks.len();
         for place in &head.chunks {
             job.check()?;
             let begin = self.bytes.len();
             let contents = ask(block, |block| block.chunk(*place, &mut self.bytes))?;
             let (ChunkPlace { min_ms, max_ms, .. }, end) = (*place, self.bytes.len());
-            self.chunks.push(Piece { contents, min_ms, max_ms, begin, end, of: (Arc::clone(block), *place) });
-            has_room(self.bytes.capacity() + self.chunks.capacity() * size_of::<Piece>())?;
+            self.chunks.push(ChunkSlice {
+                contents,
+                min_ms,
+                max_ms,
+                begin,
+                end,
+                of: (Arc::clone(block), *place),
+            });
+            has_room(self.bytes.capacity() + self.chunks.capacity() * size_of::<ChunkSlice>())?;
         }
         match block.deleted(head.series) {
             [] => Ok(()),
@@ -186,7 +193,7 @@ impl Pieces {
     }
 
     /// Leaves out what was deleted, from a chunk on.
-    fn delete(&mut self, first: usize, deleted: &[DeletedRange]) -> Result<(), Stop> {
+    fn delete(&mut self, first: usize, deleted: &[DeletedRange]) -> Result<(), BlockJobError> {
         let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
         for piece in &self.chunks[first..] {
             for kept_ms in kept(deleted) {
@@ -195,7 +202,7 @@ impl Pieces {
                     let begin = bytes.len();
                     bytes.extend_from_slice(chunk.bytes);
                     let (end, (block, place)) = (bytes.len(), &piece.of);
-                    chunks.push(Piece {
+                    chunks.push(ChunkSlice {
                         contents,
                         min_ms,
                         max_ms,
@@ -211,7 +218,7 @@ impl Pieces {
         self.bytes.truncate(begin);
         self.bytes.extend_from_slice(&bytes);
         self.chunks.truncate(first);
-        self.chunks.extend(chunks.into_iter().map(|piece| Piece {
+        self.chunks.extend(chunks.into_iter().map(|piece| ChunkSlice {
             begin: begin + piece.begin,
             end: begin + piece.end,
             ..piece
@@ -220,7 +227,7 @@ impl Pieces {
     }
 
     /// Adds what of them is older than the border, each time once.
-    fn put(&mut self, border_ms: i64, batch: &mut SeriesBatchBuilder) -> Result<(), Stop> {
+    fn put(&mut self, border_ms: i64, batch: &mut SeriesBatchBuilder) -> Result<(), BlockJobError> {
         // Those of one time stay in the blocks' order.
         self.chunks.sort_by_key(|piece| piece.min_ms);
         let sources = self.chunks.iter().map(|piece| piece.source(&self.bytes));
@@ -233,17 +240,17 @@ impl Pieces {
     }
 
     /// Of chunks of which one can't be read: that one.
-    fn damaged(&self) -> Stop {
-        let fault_of = |piece: &Piece| {
+    fn damaged(&self) -> BlockJobError {
+        let error_of = |piece: &ChunkSlice| {
             let wrong = read_samples(&piece.source(&self.bytes)).err()?;
             let (block, place) = &piece.of;
-            Some(Stop::Damaged(Arc::clone(block), block.chunk_fault(*place, wrong)))
+            Some(BlockJobError::Damaged(Arc::clone(block), block.chunk_error(*place, wrong)))
         };
-        self.chunks.iter().find_map(fault_of).expect("a chunk that couldn't be cut can't be read")
+        self.chunks.iter().find_map(error_of).expect("a chunk that couldn't be cut can't be read")
     }
 }
 
-impl Piece {
+impl ChunkSlice {
     fn source<'a>(&self, bytes: &'a [u8]) -> SourceChunk<'a> {
         let Self { contents, min_ms, max_ms, begin, end, .. } = *self;
         SourceChunk { contents, min_ms, max_ms, bytes: &bytes[begin..end] }

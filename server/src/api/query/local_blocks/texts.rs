@@ -8,10 +8,10 @@ use silverback_block::OpenBlock;
 use silverback_storage::message::{Rows, Selection, TextBatch, TextsWanted};
 
 use super::matching::matching;
-use super::memory::Taken;
-use super::page::{BlockCursor, Question};
-use super::rows::{Range, Texts};
-use super::threads::{Job, Stop, ask};
+use super::memory::TakenMemory;
+use super::page::{BlockCursor, BlockRead};
+use super::rows::{BlockTexts, ChunkRange};
+use super::threads::{BlockJob, BlockJobError, ask};
 
 /// What one takes beside its text, in bytes.
 const TEXT_BYTES: usize = 64;
@@ -26,17 +26,17 @@ const STEP: usize = 64;
 pub(crate) struct TextCursor {
     texts: std::iter::Peekable<std::collections::btree_set::IntoIter<Box<str>>>,
     held_bytes: usize,
-    taken: Taken,
+    taken: TakenMemory,
 }
 
 impl BlockCursor<TextBatch> for TextCursor {
     fn open(
-        job: &Job,
+        job: &BlockJob,
         blocks: &[Arc<OpenBlock>],
-        question: &Question<TextBatch>,
-        taken: Taken,
-    ) -> Result<Self, Stop> {
-        let Question { selection, wanted, .. } = question;
+        question: &BlockRead<TextBatch>,
+        taken: TakenMemory,
+    ) -> Result<Self, BlockJobError> {
+        let BlockRead { selection, wanted, .. } = question;
         let range = question.range();
         let mut found = Collected { texts: BTreeSet::new(), bytes: 0, taken };
         for block in blocks {
@@ -51,7 +51,7 @@ impl BlockCursor<TextBatch> for TextCursor {
         Ok(Self { texts: texts.into_iter().peekable(), held_bytes: bytes, taken })
     }
 
-    fn next_batch(&mut self, _job: &Job, bytes: usize) -> Result<(TextBatch, bool), Stop> {
+    fn next_batch(&mut self, _job: &BlockJob, bytes: usize) -> Result<(TextBatch, bool), BlockJobError> {
         let mut batch = TextBatch::default();
         while batch.bytes() < bytes
             && let Some(text) = self.texts.next()
@@ -66,18 +66,18 @@ impl BlockCursor<TextBatch> for TextCursor {
 }
 
 /// Whether every series of a block has a sample in the range, for all that it says of itself.
-fn is_within(block: &OpenBlock, range: Range) -> bool {
+fn is_within(block: &OpenBlock, range: ChunkRange) -> bool {
     block.is_whole() && range.min_ms <= block.meta().min_ms && block.meta().end_ms - 1 <= range.max_ms
 }
 
 struct Collected {
     texts: BTreeSet<Box<str>>,
     bytes: usize,
-    taken: Taken,
+    taken: TakenMemory,
 }
 
 impl Collected {
-    fn add(&mut self, text: &str) -> Result<(), Stop> {
+    fn add(&mut self, text: &str) -> Result<(), BlockJobError> {
         if !self.texts.contains(text) {
             self.bytes += TEXT_BYTES + text.len();
             self.taken.set(self.bytes)?;
@@ -87,7 +87,12 @@ impl Collected {
     }
 
     /// Of all series of a block: its index lists them.
-    fn add_all(&mut self, job: &Job, block: &Arc<OpenBlock>, wanted: &TextsWanted) -> Result<(), Stop> {
+    fn add_all(
+        &mut self,
+        job: &BlockJob,
+        block: &Arc<OpenBlock>,
+        wanted: &TextsWanted,
+    ) -> Result<(), BlockJobError> {
         let mut stopped = Ok(());
         let mut add = |text: &str| {
             stopped = job.check().and_then(|()| self.add(text));
@@ -108,16 +113,16 @@ impl Collected {
     /// Of the series of a block that match and have a chunk in the range: their own labels are looked at.
     fn add_of_series(
         &mut self,
-        job: &Job,
+        job: &BlockJob,
         block: &Arc<OpenBlock>,
         selection: &Selection,
         wanted: &TextsWanted,
-        range: Range,
-    ) -> Result<(), Stop> {
+        range: ChunkRange,
+    ) -> Result<(), BlockJobError> {
         let set_bytes = block.set_bytes_max();
         self.taken.set(self.bytes + SETS_AT_ONCE * set_bytes)?;
         let series = matching(job, block, &selection.matchers)?;
-        let (mut texts, mut seen) = (Texts::new(BLOCK_TEXTS_BYTES), roaring::RoaringTreemap::new());
+        let (mut texts, mut seen) = (BlockTexts::new(BLOCK_TEXTS_BYTES), roaring::RoaringTreemap::new());
         for (passed, series) in series.into_iter().enumerate() {
             if passed.is_multiple_of(STEP) {
                 job.check()?;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use silverback_block::{BlockFault, OpenBlock};
+use silverback_block::{BlockError, OpenBlock};
 use silverback_runtime::{SideThread, SideThreadError};
 use silverback_storage::message::ReadTicket;
 
@@ -16,15 +16,15 @@ const WAITING_MAX: usize = 256;
 
 /// Why a piece of work was not done.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum BlockJobError {
     /// A block isn't what was written.
-    Damaged(Arc<OpenBlock>, BlockFault),
+    Damaged(Arc<OpenBlock>, BlockError),
     /// A block can't be changed.
-    NotWritten(BlockFault),
+    NotWritten(BlockError),
     /// Nobody waits for it any more.
     GivenUp,
     /// Other reads have the memory.
-    NoRoom,
+    BudgetExceeded,
     /// It alone would take more than all may.
     TooLarge { bytes_max: usize },
 }
@@ -46,7 +46,7 @@ impl Threads {
     pub(super) async fn run<T: Send + 'static>(
         &self,
         ticket: &ReadTicket,
-        work: impl FnOnce(&Job) -> T + Send + 'static,
+        work: impl FnOnce(&BlockJob) -> T + Send + 'static,
     ) -> Result<T, SideThreadError> {
         let thread = self.next.fetch_add(1, Ordering::Relaxed) % self.all.len();
         run_on(&self.all[thread], ticket, work).await
@@ -57,34 +57,34 @@ impl Threads {
 pub(super) async fn run_on<T: Send + 'static>(
     thread: &SideThread,
     ticket: &ReadTicket,
-    work: impl FnOnce(&Job) -> T + Send + 'static,
+    work: impl FnOnce(&BlockJob) -> T + Send + 'static,
 ) -> Result<T, SideThreadError> {
     let waits = Arc::new(());
-    let job = Job { ticket: ticket.clone(), waits: Arc::downgrade(&waits) };
+    let job = BlockJob { ticket: ticket.clone(), waits: Arc::downgrade(&waits) };
     thread.run(move || work(&job)).await
 }
 
 /// A piece of work, as it knows who waits for it.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct BlockJob {
     ticket: ReadTicket,
     waits: Weak<()>,
 }
 
-impl Job {
+impl BlockJob {
     /// Goes on only where somebody waits.
-    pub(super) fn check(&self) -> Result<(), Stop> {
+    pub(super) fn check(&self) -> Result<(), BlockJobError> {
         let is_given_up = self.ticket.is_cancelled() || self.waits.strong_count() == 0;
-        if is_given_up { Err(Stop::GivenUp) } else { Ok(()) }
+        if is_given_up { Err(BlockJobError::GivenUp) } else { Ok(()) }
     }
 }
 
 /// What a block is asked; its fault is that block's.
 pub(super) fn ask<T>(
     block: &Arc<OpenBlock>,
-    ask: impl FnOnce(&OpenBlock) -> Result<T, BlockFault>,
-) -> Result<T, Stop> {
-    ask(block).map_err(|fault| Stop::Damaged(Arc::clone(block), fault))
+    ask: impl FnOnce(&OpenBlock) -> Result<T, BlockError>,
+) -> Result<T, BlockJobError> {
+    ask(block).map_err(|fault| BlockJobError::Damaged(Arc::clone(block), fault))
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
     fn work_stops_at_its_next_look_once_nobody_waits_for_it() {
         let threads = Threads::start().unwrap();
         let ticket = ReadTicket::issue();
-        assert!(block_on(threads.run(&ticket, Job::check)).unwrap().is_ok());
+        assert!(block_on(threads.run(&ticket, BlockJob::check)).unwrap().is_ok());
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (stopped, has_stopped) = std::sync::mpsc::channel();
         let mut given_up = Box::pin(threads.run(&ticket, move |job| {
@@ -111,6 +111,6 @@ mod tests {
         drop(given_up);
         has_stopped.recv().unwrap();
         ticket.cancel();
-        assert!(matches!(block_on(threads.run(&ticket, Job::check)), Ok(Err(Stop::GivenUp))));
+        assert!(matches!(block_on(threads.run(&ticket, BlockJob::check)), Ok(Err(BlockJobError::GivenUp))));
     }
 }

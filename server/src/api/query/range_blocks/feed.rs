@@ -10,10 +10,10 @@ use std::time::Duration;
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, future};
 
-use super::WritingFault;
-use super::write::{Order, Orders};
+use super::RangeBlocksError;
+use super::write::{Orders, WriteOrder};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::routing::{BudgetExceeded, ReadInFlight, Reservation};
 use silverback_block::WriterMemory;
@@ -26,10 +26,10 @@ const PIECE_BYTES: usize = 128 << 10;
 const PIECES_WAITING_MAX: usize = 1;
 /// Pieces that there are at a time: a channel has room for one more for its sender.
 const PIECES_MAX: usize = PIECES_WAITING_MAX + 3;
-/// Of the memory that reads have on a core, the writer has this fraction, within what is of use to it: a snapshot and a
+/// Of the memory that reads have on a core, the writer has this fraction, within what it can use: a snapshot and a
 /// cut have their place at the same time.
 const WRITER_SHARE: usize = 4;
-/// Memory that other reads have is waited for: a block is long in the making, and begun anew where it is given up. No
+/// Memory that other reads have is waited for: a block takes long to make, and is started over where it is given up. No
 /// longer than its cursors stay open.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Between two looks whether they have given some back.
@@ -41,8 +41,8 @@ pub(crate) async fn write_ranges<T: Send + 'static>(
     read: &ReadInFlight,
     (ranges, wanted): (impl Iterator<Item = RangeInclusive<i64>>, SeriesWanted),
     thread: &SideThread,
-    write: impl FnOnce(Orders) -> Result<T, WritingFault> + Send + 'static,
-) -> Result<T, ReadFault> {
+    write: impl FnOnce(Orders) -> Result<T, RangeBlocksError> + Send + 'static,
+) -> Result<T, ReadRejected> {
     let (orders, taken) = mpsc::channel(PIECES_WAITING_MAX);
     let memory = WriterMemory::of(reader.read_bytes.bytes_max() / WRITER_SHARE);
     let writer_bytes = Arc::new(AtomicUsize::new(memory.bytes()));
@@ -53,7 +53,7 @@ pub(crate) async fn write_ranges<T: Send + 'static>(
     let (fed, written) = future::join(feed.all(ranges), writing).await;
     match (fed, written?) {
         // The writer that took no more knows why.
-        (Ok(Fed::All | Fed::NotTaken), written) => written.map_err(ReadFault::Writing),
+        (Ok(Fed::All | Fed::NotTaken), written) => written.map_err(ReadRejected::Writing),
         (Err(fault), _) => Err(fault),
     }
 }
@@ -69,32 +69,32 @@ struct Feed<'a> {
     reader: &'a Rc<Reader>,
     read: &'a ReadInFlight,
     wanted: SeriesWanted,
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<WriteOrder>,
     writer_bytes: Arc<AtomicUsize>,
     room: Reservation,
 }
 
 /// The writer takes no more.
-struct NotTaken;
+struct WriterGoneError;
 
 impl Feed<'_> {
-    async fn all(mut self, ranges: impl Iterator<Item = RangeInclusive<i64>>) -> Result<Fed, ReadFault> {
+    async fn all(mut self, ranges: impl Iterator<Item = RangeInclusive<i64>>) -> Result<Fed, ReadRejected> {
         for range_ms in ranges {
             if let Fed::NotTaken = self.range(range_ms).await? {
                 return Ok(Fed::NotTaken);
             }
         }
-        Ok(self.order(Order::Finish).await.map_or(Fed::NotTaken, |()| Fed::All))
+        Ok(self.order(WriteOrder::Finish).await.map_or(Fed::NotTaken, |()| Fed::All))
     }
 
-    async fn range(&mut self, range_ms: RangeInclusive<i64>) -> Result<Fed, ReadFault> {
+    async fn range(&mut self, range_ms: RangeInclusive<i64>) -> Result<Fed, ReadRejected> {
         let selection =
             Selection { min_ms: *range_ms.start(), max_ms: *range_ms.end(), ..Selection::everything() };
         self.reserve(0).await?;
         let lease = self.read.lease().clone();
         let mut rows: RowStream<SeriesBatch> =
             RowStream::open(self.reader, &lease, selection, self.wanted.clone(), 1).await?;
-        if self.order(Order::Begin(range_ms)).await.is_err() {
+        if self.order(WriteOrder::Begin(range_ms)).await.is_err() {
             return Ok(Fed::NotTaken);
         }
         let (mut held, mut piece) = (None, SeriesBatchBuilder::default());
@@ -120,26 +120,26 @@ impl Feed<'_> {
         }
         // Its end takes a while: no cursor is held open meanwhile.
         let (done, is_done) = oneshot::channel();
-        if self.order(Order::End(done)).await.is_err() || is_done.await.is_err() {
+        if self.order(WriteOrder::End(done)).await.is_err() || is_done.await.is_err() {
             return Ok(Fed::NotTaken);
         }
         Ok(Fed::All)
     }
 
-    async fn send(&mut self, piece: SeriesBatchBuilder) -> Result<Result<(), NotTaken>, ReadFault> {
+    async fn send(&mut self, piece: SeriesBatchBuilder) -> Result<Result<(), WriterGoneError>, ReadRejected> {
         if self.reader.shutdown.is_requested() {
-            return Err(ReadFault::Writing(WritingFault::Ended));
+            return Err(ReadRejected::Writing(RangeBlocksError::Ended));
         }
         self.reserve(piece.bytes()).await?;
-        Ok(self.order(Order::Series(piece.finish())).await)
+        Ok(self.order(WriteOrder::Series(piece.finish())).await)
     }
 
-    async fn order(&mut self, order: Order) -> Result<(), NotTaken> {
-        self.orders.send(order).await.map_err(|_gone| NotTaken)
+    async fn order(&mut self, order: WriteOrder) -> Result<(), WriterGoneError> {
+        self.orders.send(order).await.map_err(|_gone| WriterGoneError)
     }
 
     /// Takes memory for pieces, of which one may be larger than usual, and for what the writer has.
-    async fn reserve(&mut self, piece_bytes: usize) -> Result<(), ReadFault> {
+    async fn reserve(&mut self, piece_bytes: usize) -> Result<(), ReadRejected> {
         let pieces = PIECES_MAX * PIECE_BYTES.max(piece_bytes);
         let bytes = pieces + self.writer_bytes.load(Ordering::Relaxed);
         let began = now();
@@ -147,14 +147,14 @@ impl Feed<'_> {
             match self.room.grow_to(bytes) {
                 Ok(()) => return Ok(()),
                 Err(BudgetExceeded::TooMuch { bytes_max }) => {
-                    return Err(ReadFault::Writing(WritingFault::TooLarge { bytes_max }));
+                    return Err(ReadRejected::Writing(RangeBlocksError::TooLarge { bytes_max }));
                 }
-                Err(BudgetExceeded::NoRoom)
+                Err(BudgetExceeded::Full)
                     if began.elapsed() < ROOM_WAIT_MAX && !self.reader.shutdown.is_requested() =>
                 {
                     sleep(ROOM_LOOK).await;
                 }
-                Err(BudgetExceeded::NoRoom) => return Err(ReadFault::BudgetExceeded),
+                Err(BudgetExceeded::Full) => return Err(ReadRejected::BudgetExceeded),
             }
         }
     }

@@ -9,18 +9,20 @@ mod write;
 
 pub(crate) use feed::write_ranges;
 #[cfg(test)]
-pub(crate) use write::Order;
-pub(crate) use write::{BlockTarget, Orders, Pace, Unfinished, check_room, failed, finish, random, sync_dir};
+pub(crate) use write::WriteOrder;
+pub(crate) use write::{
+    BlockTarget, Orders, RoomCheck, UnfinishedDir, check_room, failed, finish, random, sync_dir,
+};
 
 /// Why a block, or a snapshot of several, isn't there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WritingFault {
+pub enum RangeBlocksError {
     /// The disk is nearly full.
     #[error(
         "there is no room for blocks: {free_bytes} bytes of the data directory's file system are free, and \
          {spare_bytes} are left to the write-ahead log; remove older snapshots, or make the file system larger"
     )]
-    NoRoom {
+    StorageNearlyFull {
         /// What is free.
         free_bytes: u64,
         /// What is to stay free.
@@ -28,7 +30,7 @@ pub enum WritingFault {
     },
     /// The disk is full.
     #[error("there is no room for blocks: {0}; remove older snapshots, or make the file system larger")]
-    Full(String),
+    StorageFull(String),
     /// The disk failed.
     #[error("blocks can't be written: {0}")]
     Disk(String),
@@ -45,7 +47,7 @@ pub enum WritingFault {
         bytes_max: usize,
     },
     /// Samples of very different times.
-    #[error("the samples lie {ranges} times two hours apart, and a snapshot has at most {ranges_max} blocks")]
+    #[error("the samples are {ranges} times two hours apart, and a snapshot has at most {ranges_max} blocks")]
     TooManyRanges {
         /// How many.
         ranges: u64,

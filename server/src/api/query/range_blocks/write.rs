@@ -17,15 +17,16 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 
-use super::WritingFault;
+use super::RangeBlocksError;
 use silverback_block::{
-    BlockWriter, Contents, CutError, FinishedBlock, Origin, SourceChunk, WriteError, WriterMemory, cut_chunks,
+    BlockOrigin, BlockWriteError, BlockWriter, Contents, CutError, FinishedBlock, SourceChunk, WriterMemory,
+    cut_chunks,
 };
 use silverback_host::disk::room::FileSystemRoom;
 use silverback_model::gorilla::FloatEncoding;
 use silverback_storage::message::{ChunkOf, ChunkView, Rows, SeriesBatch, SeriesView};
 
-/// After so many bytes what was written is made durable, and it is looked whether there is still room.
+/// After so many bytes what was written is made durable, and the room that is left is checked.
 const LOOK_EVERY_BYTES: u64 = 16 << 20;
 /// No more is written in a second, as of checkpoints: commits share the disk with it, and their syncs wait for what it
 /// was given.
@@ -34,14 +35,14 @@ const BYTES_PER_S: u64 = 32 << 20;
 const SPARE_SHARE: u64 = 20;
 const SPARE_BYTES_MAX: u64 = 1 << 30;
 
-/// What the writer is told, in turn: a range, its series, its end; and that there are no more ranges.
+/// What the writer is given, in turn: a range, its series, its end; and that there are no more ranges.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum WriteOrder {
     /// A block of this range begins.
     Begin(RangeInclusive<i64>),
     /// Series of it, label sets ascending, with chunks that may exceed it.
     Series(SeriesBatch),
-    /// All its series were given. Told back once the block is whole.
+    /// All its series were given. Answered once the block is whole.
     End(oneshot::Sender<()>),
     /// All blocks are there.
     Finish,
@@ -50,10 +51,10 @@ pub(crate) enum Order {
 /// What begins blocks, and is given those that are whole.
 pub(crate) trait BlockTarget {
     /// Makes the next one, which has so much memory.
-    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError>;
+    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, BlockWriteError>;
 
     /// Where its samples are from.
-    fn origin(&self) -> Origin;
+    fn origin(&self) -> BlockOrigin;
 
     /// Takes one that has a sample.
     fn put(&mut self, block: FinishedBlock);
@@ -62,7 +63,7 @@ pub(crate) trait BlockTarget {
 /// The orders of one feed, what their writer may have of memory, and where the feed reads what it has.
 #[derive(Debug)]
 pub(crate) struct Orders {
-    taken: mpsc::Receiver<Order>,
+    taken: mpsc::Receiver<WriteOrder>,
     memory: WriterMemory,
     bytes: Arc<AtomicUsize>,
     floats: FloatEncoding,
@@ -71,7 +72,7 @@ pub(crate) struct Orders {
 impl Orders {
     /// From a feed. Chunks of floats are written as `floats`.
     pub(crate) fn new(
-        taken: mpsc::Receiver<Order>,
+        taken: mpsc::Receiver<WriteOrder>,
         memory: WriterMemory,
         bytes: Arc<AtomicUsize>,
         floats: FloatEncoding,
@@ -85,28 +86,28 @@ impl Orders {
         mut self,
         data_dir: &Path,
         target: &mut impl BlockTarget,
-    ) -> Result<(), WritingFault> {
+    ) -> Result<(), RangeBlocksError> {
         let mut block = None;
         loop {
             match block_on(self.taken.next()) {
-                Some(Order::Begin(range_ms)) => {
+                Some(WriteOrder::Begin(range_ms)) => {
                     let writer = target.begin(self.memory)?;
                     block = Some(RangeWriter::begin(data_dir, writer, range_ms, self.floats));
                 }
-                Some(Order::Series(batch)) => {
+                Some(WriteOrder::Series(batch)) => {
                     block.as_mut().expect("series are a block's").series(&batch)?;
                 }
-                Some(Order::End(done)) => {
+                Some(WriteOrder::End(done)) => {
                     let mut block = block.take().expect("an end is a block's");
                     block.writer.note_origin(target.origin());
                     if let Some(finished) = block.finish(&|| !done.is_canceled())? {
                         target.put(finished);
                     }
-                    // Who went away meanwhile gives no more orders.
+                    // A caller that went away meanwhile gives no more orders.
                     let _gone = done.send(());
                 }
-                Some(Order::Finish) => return Ok(()),
-                None => return Err(WritingFault::Ended),
+                Some(WriteOrder::Finish) => return Ok(()),
+                None => return Err(RangeBlocksError::Ended),
             }
             let bytes = block.as_ref().map_or(self.memory.bytes(), RangeWriter::memory_bytes);
             self.bytes.store(bytes, Ordering::Relaxed);
@@ -116,9 +117,9 @@ impl Orders {
 
 /// A directory that goes with this, unless it got its name.
 #[derive(Debug)]
-pub(crate) struct Unfinished(PathBuf);
+pub(crate) struct UnfinishedDir(PathBuf);
 
-impl Unfinished {
+impl UnfinishedDir {
     /// Of one that is there, or is about to be.
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self(dir)
@@ -130,13 +131,13 @@ impl Unfinished {
     }
 
     /// Gives it its name, next to it, and makes that durable.
-    pub(crate) fn rename(self, named: &Path) -> Result<(), WritingFault> {
+    pub(crate) fn rename(self, named: &Path) -> Result<(), RangeBlocksError> {
         fs::rename(&self.0, named).map_err(failed(named))?;
         named.parent().map_or(Ok(()), sync_dir)
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedDir {
     fn drop(&mut self) {
         match fs::remove_dir_all(&self.0) {
             Ok(()) => {}
@@ -155,17 +156,17 @@ struct RangeWriter<'a> {
     writer: BlockWriter,
     range_ms: RangeInclusive<i64>,
     floats: FloatEncoding,
-    pace: Pace,
+    pace: RoomCheck,
 }
 
 /// What was written when it was looked for room the last time; and when that was.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct RoomCheck {
     bytes: u64,
     at: Instant,
 }
 
-impl Pace {
+impl RoomCheck {
     /// Nothing was written yet.
     pub(crate) fn begin() -> Self {
         Self { bytes: 0, at: Instant::now() }
@@ -191,10 +192,10 @@ impl<'a> RangeWriter<'a> {
         range_ms: RangeInclusive<i64>,
         floats: FloatEncoding,
     ) -> Self {
-        Self { data_dir, writer, range_ms, floats, pace: Pace::begin() }
+        Self { data_dir, writer, range_ms, floats, pace: RoomCheck::begin() }
     }
 
-    fn series(&mut self, batch: &SeriesBatch) -> Result<(), WritingFault> {
+    fn series(&mut self, batch: &SeriesBatch) -> Result<(), RangeBlocksError> {
         let Self { writer, range_ms, floats, .. } = self;
         for at in 0..batch.count() {
             put_series(writer, range_ms, *floats, batch.get(at))?;
@@ -211,7 +212,7 @@ impl<'a> RangeWriter<'a> {
         self.writer.memory_bytes()
     }
 
-    fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, WritingFault> {
+    fn finish(self, is_wanted: &dyn Fn() -> bool) -> Result<Option<FinishedBlock>, RangeBlocksError> {
         finish(self.data_dir, self.writer, is_wanted)
     }
 }
@@ -221,9 +222,9 @@ pub(crate) fn finish(
     data_dir: &Path,
     writer: BlockWriter,
     is_wanted: &dyn Fn() -> bool,
-) -> Result<Option<FinishedBlock>, WritingFault> {
+) -> Result<Option<FinishedBlock>, RangeBlocksError> {
     // The index comes on top of what it is made of, and both are there for a while.
-    let (no_room, pace) = (Cell::new(None), Cell::new(Pace::begin()));
+    let (no_room, pace) = (Cell::new(None), Cell::new(RoomCheck::begin()));
     let go_on = |written_bytes| {
         let mut own = pace.get();
         if own.is_due(written_bytes) {
@@ -245,13 +246,13 @@ fn put_series(
     range_ms: &RangeInclusive<i64>,
     floats: FloatEncoding,
     series: SeriesView<'_>,
-) -> Result<(), WritingFault> {
+) -> Result<(), RangeBlocksError> {
     writer.add_series(series.labels.texts().collect::<Vec<_>>().into_iter(), |chunks| {
         let source = series.chunks().map(source_of);
         cut_chunks(source, range_ms, floats, |chunk| chunks.put(chunk)).map_err(|error| match error {
             CutError::Put(fault) => fault.into(),
             error @ (CutError::Floats(_) | CutError::Histograms(_)) => {
-                WritingFault::Stored(format!("a stored chunk can't be read: {error}"))
+                RangeBlocksError::Stored(format!("a stored chunk can't be read: {error}"))
             }
         })
     })
@@ -266,36 +267,36 @@ fn source_of(chunk: ChunkView<'_>) -> SourceChunk<'_> {
     SourceChunk { contents, min_ms, max_ms, bytes }
 }
 
-impl From<WriteError> for WritingFault {
-    fn from(fault: WriteError) -> Self {
+impl From<BlockWriteError> for RangeBlocksError {
+    fn from(fault: BlockWriteError) -> Self {
         match fault {
-            WriteError::Unwanted => Self::Ended,
-            fault if fault.is_full() => Self::Full(fault.to_string()),
-            WriteError::Io { .. } | WriteError::Spool(_) => Self::Disk(fault.to_string()),
-            WriteError::SeriesOrder(_) | WriteError::ChunkOrder { .. } | WriteError::TooMuch { .. } => {
-                Self::Stored(fault.to_string())
-            }
+            BlockWriteError::Unwanted => Self::Ended,
+            fault if fault.is_full() => Self::StorageFull(fault.to_string()),
+            BlockWriteError::Io { .. } | BlockWriteError::Spool(_) => Self::Disk(fault.to_string()),
+            BlockWriteError::SeriesOrder(_)
+            | BlockWriteError::ChunkOrder { .. }
+            | BlockWriteError::TooMuch { .. } => Self::Stored(fault.to_string()),
         }
     }
 }
 
 /// The disk's fault at a path.
-pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> WritingFault + '_ {
-    |error| WriteError::Io { path: path.to_owned(), error }.into()
+pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> RangeBlocksError + '_ {
+    |error| BlockWriteError::Io { path: path.to_owned(), error }.into()
 }
 
 /// Makes the names in a directory durable.
-pub(crate) fn sync_dir(dir: &Path) -> Result<(), WritingFault> {
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), RangeBlocksError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed(dir))
 }
 
 /// Whether the log keeps its room.
-pub(crate) fn check_room(data_dir: &Path) -> Result<(), WritingFault> {
+pub(crate) fn check_room(data_dir: &Path) -> Result<(), RangeBlocksError> {
     let FileSystemRoom { size_bytes, free_bytes } = FileSystemRoom::of(data_dir).map_err(failed(data_dir))?;
     let spare_bytes = spare_bytes(size_bytes);
     // Some that the kernel makes up have no size.
     let has_room = size_bytes == 0 || free_bytes > spare_bytes;
-    has_room.then_some(()).ok_or(WritingFault::NoRoom { free_bytes, spare_bytes })
+    has_room.then_some(()).ok_or(RangeBlocksError::StorageNearlyFull { free_bytes, spare_bytes })
 }
 
 /// A number that nothing else has.

@@ -12,9 +12,9 @@ use http::{Response, header};
 use crate::api::protobuf::{Wire, field_len, put_len_head, put_varint, tag, varint_len};
 use crate::api::query::Reader;
 use crate::api::query::frame::chunks_of_frame;
-use crate::api::query::read_fault::ReadAnswer;
+use crate::api::query::read_rejected::ReadAnswer;
 use crate::api::query::rows::RowStream;
-use crate::api::query::stream::{Outgoing, StreamFault, streamed};
+use crate::api::query::stream::{AnswerSender, StreamError, streamed};
 use crate::routing::fanout::FanoutError;
 use crate::routing::{ReadInFlight, ReadLease};
 use silverback_model::LabelBlock;
@@ -67,8 +67,8 @@ async fn send_series(
     reader: &Reader,
     mut stream: RowStream<SeriesBatch>,
     query_index: u64,
-    outgoing: &mut Outgoing,
-) -> Result<(), StreamFault> {
+    outgoing: &mut AnswerSender,
+) -> Result<(), StreamError> {
     let mut held = None;
     while let Some(slice) = stream.advance(held).await? {
         held = Some(slice);

@@ -16,11 +16,11 @@ use silverback_model::printable::Printable;
 
 use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadAnswer, ReadFault};
+use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
 use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, text};
 use crate::routing::Asker;
-pub use query::{AnswerKind, Query, QueryError};
+pub use query::{AnswerKind, ReadQuery, ReadRequestError};
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// Answers one remote read.
@@ -31,7 +31,7 @@ pub async fn answer<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Re
 
 async fn read<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> ReadAnswer {
     if request.method() != Method::POST {
-        return Err(ReadFault::Method("POST"));
+        return Err(ReadRejected::Method("POST"));
     }
     let (head, body) = request.into_parts();
     check_type(&head.headers)?;
@@ -53,33 +53,33 @@ async fn read<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<
 
 /// Refuses, before anything is decompressed, what another protocol's client sent. Without these
 /// headers a body is taken for what it should be, as in Prometheus.
-fn check_type(headers: &HeaderMap) -> Result<(), ReadFault> {
+fn check_type(headers: &HeaderMap) -> Result<(), ReadRejected> {
     let content_type = single(headers, &CONTENT_TYPE)?;
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     if !(media_type.is_empty() || media_type.eq_ignore_ascii_case("application/x-protobuf")) {
         let words = format!("content type {content_type:?}: only application/x-protobuf is read");
-        return Err(ReadFault::MediaType(words));
+        return Err(ReadRejected::MediaType(words));
     }
     let encoding = single(headers, &CONTENT_ENCODING)?;
     if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy")) {
-        return Err(ReadFault::MediaType(format!("content encoding {encoding:?}: only snappy is read")));
+        return Err(ReadRejected::MediaType(format!("content encoding {encoding:?}: only snappy is read")));
     }
     Ok(())
 }
 
 /// A header's text; empty where it isn't there.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, ReadFault> {
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, ReadRejected> {
     let mut values = headers.get_all(name).iter().map(|value| value.to_str());
     match (values.next(), values.next()) {
         (None, _) => Ok(""),
         (Some(Ok(text)), None) => Ok(text.trim()),
         (Some(Ok(_) | Err(_)), _) => {
-            Err(ReadFault::BadRequest(format!("header {name} is not one plain text")))
+            Err(ReadRejected::BadRequest(format!("header {name} is not one plain text")))
         }
     }
 }
 
-fn refuse(reader: &Reader, fault: &ReadFault) -> NodeResponse {
+fn refuse(reader: &Reader, fault: &ReadRejected) -> NodeResponse {
     reader.count(|counts| counts.reads_failed += 1);
     tracing::debug!(%fault, "a remote read was refused");
     let mut response = text(fault.cause().http(), format!("{}\n", Printable(&fault.to_string())));

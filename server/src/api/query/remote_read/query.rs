@@ -4,19 +4,19 @@ use prost::Message;
 use silverback_proto::prometheus::read_request::ResponseType;
 use silverback_proto::prometheus::{LabelMatcher, ReadRequest};
 
-use crate::api::ingest::remote_write::MalformedBody;
+use crate::api::ingest::remote_write::MalformedError;
 use crate::api::ingest::remote_write::snappy::{self, SnappyError};
 use crate::api::ingest::remote_write::wire::{self, Tag, WireType};
 use crate::api::query::Reader;
 use crate::api::query::matchers::{MatcherCompiler, op_of_number};
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use silverback_model::UncompiledMatcher;
 use silverback_model::limits::{READ_MATCHERS_MAX, READ_QUERIES_MAX, READ_REQUEST_BYTES_MAX};
 use silverback_storage::message::{BodyBytes, Selection};
 
-/// Why a body is no read request.
+/// Why a body isn't a read request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
+pub enum ReadRequestError {
     /// It can't be decompressed.
     #[error(transparent)]
     Snappy(#[from] SnappyError),
@@ -42,8 +42,8 @@ pub enum QueryError {
     NoAnswerKind,
 }
 
-impl From<QueryError> for ReadFault {
-    fn from(error: QueryError) -> Self {
+impl From<ReadRequestError> for ReadRejected {
+    fn from(error: ReadRequestError) -> Self {
         Self::BadRequest(error.to_string())
     }
 }
@@ -59,7 +59,7 @@ pub enum AnswerKind {
 
 /// A read request.
 #[derive(Debug, Clone)]
-pub struct Query {
+pub struct ReadQuery {
     /// The queries in their order.
     pub selections: Vec<Selection>,
     /// The kind of answer that is given.
@@ -67,7 +67,7 @@ pub struct Query {
 }
 
 /// Reads a compressed body.
-pub async fn decode(reader: &Reader, compressed: &[u8]) -> Result<Query, ReadFault> {
+pub async fn decode(reader: &Reader, compressed: &[u8]) -> Result<ReadQuery, ReadRejected> {
     let slice = reader.slicer.begin().await;
     let request = decode_message(compressed)?;
     drop(slice);
@@ -82,14 +82,14 @@ pub async fn decode(reader: &Reader, compressed: &[u8]) -> Result<Query, ReadFau
         let (min_ms, max_ms) = (query.start_timestamp_ms, query.end_timestamp_ms);
         selections.push(Selection { matchers: matchers.into(), min_ms, max_ms });
     }
-    Ok(Query { selections, answer })
+    Ok(ReadQuery { selections, answer })
 }
 
-fn decode_message(compressed: &[u8]) -> Result<ReadRequest, QueryError> {
+fn decode_message(compressed: &[u8]) -> Result<ReadRequest, ReadRequestError> {
     let mut body = BodyBytes::default();
     snappy::decompress(compressed, READ_REQUEST_BYTES_MAX, &mut body)?;
     count_messages(&body)?;
-    ReadRequest::decode(&*body).map_err(|e| QueryError::Malformed(e.to_string()))
+    ReadRequest::decode(&*body).map_err(|e| ReadRequestError::Malformed(e.to_string()))
 }
 
 /// `ReadRequest.queries`
@@ -97,33 +97,33 @@ const QUERIES: Tag = Tag::new(1, WireType::Len);
 /// `Query.matchers`
 const MATCHERS: Tag = Tag::new(3, WireType::Len);
 
-/// Counts queries and their matchers before anything is made of them: each takes two bytes at the least,
+/// Counts queries and their matchers before anything is made of them: each takes two bytes at least,
 /// and many times as much when it is decoded.
-fn count_messages(body: &[u8]) -> Result<(), QueryError> {
+fn count_messages(body: &[u8]) -> Result<(), ReadRequestError> {
     let (mut queries, mut matchers) = (0, 0);
-    let counted = for_each(wire::Reader::new(body, 0), QUERIES, &mut |query| {
+    let counted = for_each(wire::WireReader::new(body, 0), QUERIES, &mut |query| {
         queries += 1;
         for_each(query, MATCHERS, &mut |_| {
             matchers += 1;
             Ok(())
         })
     });
-    counted.map_err(|error| QueryError::Malformed(error.to_string()))?;
+    counted.map_err(|error| ReadRequestError::Malformed(error.to_string()))?;
     if queries > READ_QUERIES_MAX {
-        return Err(QueryError::TooManyQueries);
+        return Err(ReadRequestError::TooManyQueries);
     }
     if matchers > READ_MATCHERS_MAX {
-        return Err(QueryError::TooManyMatchers);
+        return Err(ReadRequestError::TooManyMatchers);
     }
     Ok(())
 }
 
 /// Calls `visit` for each field of a message that has this tag.
 fn for_each<'a>(
-    mut message: wire::Reader<'a>,
+    mut message: wire::WireReader<'a>,
     wanted: Tag,
-    visit: &mut impl FnMut(wire::Reader<'a>) -> Result<(), MalformedBody>,
-) -> Result<(), MalformedBody> {
+    visit: &mut impl FnMut(wire::WireReader<'a>) -> Result<(), MalformedError>,
+) -> Result<(), MalformedError> {
     while !message.is_empty() {
         let tag = message.tag()?;
         if tag == wanted { visit(message.message()?)? } else { message.skip(tag)? }
@@ -132,19 +132,19 @@ fn for_each<'a>(
 }
 
 /// The first one that is known; samples where none is named.
-fn answer_kind(accepted: &[i32]) -> Result<AnswerKind, QueryError> {
+fn answer_kind(accepted: &[i32]) -> Result<AnswerKind, ReadRequestError> {
     if accepted.is_empty() {
         return Ok(AnswerKind::Samples);
     }
     let known = accepted.iter().find_map(|kind| ResponseType::try_from(*kind).ok());
-    match known.ok_or(QueryError::NoAnswerKind)? {
+    match known.ok_or(ReadRequestError::NoAnswerKind)? {
         ResponseType::Samples => Ok(AnswerKind::Samples),
         ResponseType::StreamedXorChunks => Ok(AnswerKind::Chunks),
     }
 }
 
-fn matcher(asked: &LabelMatcher) -> Result<UncompiledMatcher, QueryError> {
-    let unknown = || QueryError::MatcherType { name: asked.name.clone(), kind: asked.r#type };
+fn matcher(asked: &LabelMatcher) -> Result<UncompiledMatcher, ReadRequestError> {
+    let unknown = || ReadRequestError::MatcherType { name: asked.name.clone(), kind: asked.r#type };
     let op = op_of_number(asked.r#type).ok_or_else(unknown)?;
     Ok(UncompiledMatcher { name: asked.name.as_str().into(), op, value: asked.value.as_str().into() })
 }
@@ -165,7 +165,7 @@ mod tests {
         ReadRequest { queries: vec![query], ..ReadRequest::default() }
     }
 
-    fn check_answer_kind(accepted: &[i32], expect: Result<AnswerKind, QueryError>) {
+    fn check_answer_kind(accepted: &[i32], expect: Result<AnswerKind, ReadRequestError>) {
         assert_eq!(answer_kind(accepted), expect, "{accepted:?}");
     }
 
@@ -176,7 +176,7 @@ mod tests {
         check_answer_kind(&[1, 0], Ok(AnswerKind::Chunks));
         check_answer_kind(&[0, 1], Ok(AnswerKind::Samples));
         check_answer_kind(&[7, 1], Ok(AnswerKind::Chunks));
-        check_answer_kind(&[7], Err(QueryError::NoAnswerKind));
+        check_answer_kind(&[7], Err(ReadRequestError::NoAnswerKind));
     }
 
     #[test]
@@ -184,20 +184,20 @@ mod tests {
         let of = |kind| LabelMatcher { r#type: kind, name: "a".into(), value: "b|c".into() };
         let ops: Vec<_> = (0..4).map(|kind| matcher(&of(kind)).unwrap().op).collect();
         assert_eq!(ops, [MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex]);
-        let unknown = QueryError::MatcherType { name: "a".into(), kind: 4 };
+        let unknown = ReadRequestError::MatcherType { name: "a".into(), kind: 4 };
         assert_eq!(matcher(&of(4)).unwrap_err(), unknown);
     }
 
     #[test]
     fn hostile_bodies_are_refused() {
-        assert!(matches!(decode_message(b""), Err(QueryError::Snappy(_))));
-        assert!(matches!(decode_message(&[0xff; 30]), Err(QueryError::Snappy(_))));
+        assert!(matches!(decode_message(b""), Err(ReadRequestError::Snappy(_))));
+        assert!(matches!(decode_message(&[0xff; 30]), Err(ReadRequestError::Snappy(_))));
         let garbage = snap::raw::Encoder::new().compress_vec(&[0xff; 30]).unwrap();
-        assert!(matches!(decode_message(&garbage), Err(QueryError::Malformed(_))));
+        assert!(matches!(decode_message(&garbage), Err(ReadRequestError::Malformed(_))));
         let wide = with_matchers(vec![LabelMatcher::default(); READ_MATCHERS_MAX + 1]);
-        assert_eq!(decode_message(&compress(&wide)), Err(QueryError::TooManyMatchers));
+        assert_eq!(decode_message(&compress(&wide)), Err(ReadRequestError::TooManyMatchers));
         let queries = vec![ProtoQuery::default(); READ_QUERIES_MAX + 1];
         let many = ReadRequest { queries, ..ReadRequest::default() };
-        assert_eq!(decode_message(&compress(&many)), Err(QueryError::TooManyQueries));
+        assert_eq!(decode_message(&compress(&many)), Err(ReadRequestError::TooManyQueries));
     }
 }

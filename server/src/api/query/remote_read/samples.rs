@@ -1,5 +1,5 @@
 //! SAMPLES: one `ReadResponse`, written by hand in slices, with exactly the samples in the range. It
-//! lies in memory compressed until it is sent, within the room that reads in flight have. Where that is scarce, one
+//! is in memory compressed until it is sent, within the room that reads in flight have. Where that is scarce, one
 //! answer that takes much of it is made and sent at a time: several that grow together would all find it taken, and
 //! none would end. One that grows while another has the turn begins again when its own comes: what it had collected,
 //! here and on the shards, might be what that other one waits for.
@@ -13,7 +13,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use super::snappy_pieces::SnappyPieces;
 use crate::api::protobuf::{Wire, put_len_head, put_varint, tag, varint_len};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadAnswer, ReadFault};
+use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
 use crate::api::query::rows::RowStream;
 use crate::api::query::stream::streamed;
 use crate::api::response::NodeResponse;
@@ -50,9 +50,9 @@ pub(crate) async fn respond(
     let pieces = loop {
         match make(reader, read.lease(), &selections, &mut budget).await {
             Ok(pieces) => break pieces,
-            Err(NotMade::Failed(fault)) => return Err(fault),
+            Err(MakeError::Failed(fault)) => return Err(fault),
             // Once: it keeps the turn.
-            Err(NotMade::NeedsTurn) => {
+            Err(MakeError::NeedsTurn) => {
                 budget.begin_again();
                 budget.turn = Some(read.lease().large_answer().await);
             }
@@ -62,13 +62,13 @@ pub(crate) async fn respond(
 }
 
 /// Why there is no answer.
-enum NotMade {
-    Failed(ReadFault),
+enum MakeError {
+    Failed(ReadRejected),
     /// It is to begin again once it has its turn.
     NeedsTurn,
 }
 
-impl<E: Into<ReadFault>> From<E> for NotMade {
+impl<E: Into<ReadRejected>> From<E> for MakeError {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -80,7 +80,7 @@ async fn make(
     lease: &ReadLease,
     selections: &[Selection],
     budget: &mut Budget,
-) -> Result<Vec<Bytes>, NotMade> {
+) -> Result<Vec<Bytes>, MakeError> {
     let mut whole = SnappyPieces::new();
     for selection in selections {
         let result = query_result(reader, lease, selection.clone(), budget).await?;
@@ -89,7 +89,7 @@ async fn make(
         whole.write(&head, &mut reader.slicer.begin().await, &mut budget.room).await?;
         whole.append(result, &mut budget.room)?;
     }
-    whole.finish(&mut budget.room)?.ok_or(NotMade::Failed(ReadFault::TooManySamples(budget.max)))
+    whole.finish(&mut budget.room)?.ok_or(MakeError::Failed(ReadRejected::TooManySamples(budget.max)))
 }
 
 /// Samples that the answer may still hold, and the memory that it has.
@@ -120,21 +120,21 @@ impl Budget {
         self.turn.is_none() && self.room.bytes() > self.small_bytes && self.of_all.is_taken_to(BESIDE_SHARE)
     }
 
-    fn take_turn_if_needed(&mut self, lease: &ReadLease) -> Result<(), NotMade> {
+    fn take_turn_if_needed(&mut self, lease: &ReadLease) -> Result<(), MakeError> {
         if self.needs_turn() {
-            self.turn = Some(lease.try_large_answer().ok_or(NotMade::NeedsTurn)?);
+            self.turn = Some(lease.try_large_answer().ok_or(MakeError::NeedsTurn)?);
         }
         Ok(())
     }
 
-    /// For the same answer, made anew.
+    /// For the same answer, made again.
     fn begin_again(&mut self) {
         self.left = self.max;
         self.room.shrink(self.room.bytes() - self.request_bytes);
     }
 
-    fn take(&mut self, samples: u64) -> Result<(), ReadFault> {
-        self.left = self.left.checked_sub(samples).ok_or(ReadFault::TooManySamples(self.max))?;
+    fn take(&mut self, samples: u64) -> Result<(), ReadRejected> {
+        self.left = self.left.checked_sub(samples).ok_or(ReadRejected::TooManySamples(self.max))?;
         Ok(())
     }
 }
@@ -145,7 +145,7 @@ async fn query_result(
     lease: &ReadLease,
     selection: Selection,
     budget: &mut Budget,
-) -> Result<SnappyPieces, NotMade> {
+) -> Result<SnappyPieces, MakeError> {
     let mut result = SnappyPieces::new();
     let (min_ms, max_ms) = (selection.min_ms, selection.max_ms);
     let mut stream: RowStream<SeriesBatch> =
@@ -179,7 +179,7 @@ async fn put_timeseries(
     range_ms: (i64, i64),
     budget: &mut Budget,
     slice: &mut Slice,
-) -> Result<u64, ReadFault> {
+) -> Result<u64, ReadRejected> {
     out.clear();
     let mut held_bytes = out.capacity();
     // The canonical form is the message's own: `repeated Label labels = 1`.
@@ -215,7 +215,7 @@ fn put_samples(
     Ok(samples)
 }
 
-/// Appends the histograms of a range, and tells how many.
+/// Appends the histograms of a range, and returns how many.
 fn put_histograms(
     out: &mut Vec<u8>,
     mut chunk: HistogramIter<'_>,
@@ -324,8 +324,8 @@ mod tests {
             Budget { left: 3, max: 3, room, request_bytes: 0, of_all, turn: None, small_bytes: 0 };
         assert_eq!(budget.take(3), Ok(()));
         assert_eq!(budget.take(0), Ok(()));
-        assert_eq!(budget.take(1), Err(ReadFault::TooManySamples(3)));
+        assert_eq!(budget.take(1), Err(ReadRejected::TooManySamples(3)));
         budget.begin_again();
-        assert_eq!(budget.take(3), Ok(()), "the same answer, made anew");
+        assert_eq!(budget.take(3), Ok(()), "the same answer, made again");
     }
 }

@@ -1,7 +1,7 @@
 //! Snappy's block format, compressed while it is written.
 //!
 //! A block is the decompressed length and then independent runs of at most 64 KiB each. So a large
-//! message is compressed run by run, in slices, and never lies in memory decompressed. What lies there
+//! message is compressed run by run, in slices, and is never in memory decompressed. What is there
 //! has its room among the reads in flight.
 
 use bytes::Bytes;
@@ -68,7 +68,7 @@ impl SnappyPieces {
         Ok(())
     }
 
-    /// The block's pieces in order; `None` where it is longer than the format can tell.
+    /// The block's pieces in order; `None` where it is longer than the format can say.
     pub(crate) fn finish(mut self, room: &mut Reservation) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
         self.close_run(room)?;
         let Ok(decompressed_bytes) = u32::try_from(self.decompressed_bytes) else { return Ok(None) };

@@ -78,8 +78,8 @@ fn what_is_no_selector_is_refused_at_its_place() {
     check_refused("up{job=\"\\xff\"}", 8, "UTF-8");
     check_refused("{é=\"(\",a=~\"(\"}", 2, "a label name");
     check_refused("{\"é\"=\"(\",a=~\"(\"}", 13, "matcher expression");
-    check_refused("up{__name__=\"x\"}", 4, "stands before the braces");
-    check_refused("up{\"x\"}", 4, "stands before the braces");
+    check_refused("up{__name__=\"x\"}", 4, "is before the braces");
+    check_refused("up{\"x\"}", 4, "is before the braces");
 }
 
 #[test]

@@ -12,16 +12,16 @@ use std::rc::Rc;
 
 use crate::api::query::Reader;
 use crate::api::query::range_blocks::{random, write_ranges};
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::migration::Turn;
 use crate::routing::ReadInFlight;
 use crate::routing::fanout::read_all;
 use silverback_model::utc::format_rfc3339;
 use silverback_runtime::SideThread;
 use silverback_storage::message::{CardinalityRequest, SeriesWanted};
-use write::{Place, write};
+use write::{SnapshotLocation, write};
 
-pub(crate) use ranges::Asked;
+pub(crate) use ranges::SnapshotScope;
 
 /// Below the data directory.
 const DIR: &str = "snapshots";
@@ -59,15 +59,19 @@ impl Snapshots {
 pub(crate) async fn snapshot(
     reader: &Rc<Reader>,
     read: ReadInFlight,
-    asked: Asked,
-) -> Result<Snapshot, ReadFault> {
+    asked: SnapshotScope,
+) -> Result<Snapshot, ReadRejected> {
     let of_shards = read_all(&reader.router, read.lease(), &CardinalityRequest { limit: 1 }).await?;
     let ranges_ms = of_shards.iter().filter_map(|of_shard| of_shard.range_ms);
     let times_ms = ranges_ms.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let ranges = ranges::ranges(times_ms, asked).map_err(ReadFault::Writing)?;
+    let ranges = ranges::ranges(times_ms, asked).map_err(ReadRejected::Writing)?;
     let now_ms = reader.clock.now_ms();
-    let place =
-        Place { data_dir: reader.config.data_dir.clone(), name: name_at(now_ms), now_ms, random: random() };
+    let place = SnapshotLocation {
+        data_dir: reader.config.data_dir.clone(),
+        name: name_at(now_ms),
+        now_ms,
+        random: random(),
+    };
     let thread = &reader.node.snapshots.writer;
     write_ranges(reader, &read, (ranges, SeriesWanted::Chunks), thread, move |orders| write(place, orders))
         .await

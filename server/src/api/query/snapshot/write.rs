@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::{DIR, Snapshot, unfinished_dir};
 use crate::api::query::range_blocks::{
-    BlockTarget, Orders, Unfinished, WritingFault, check_room, failed, sync_dir,
+    BlockTarget, Orders, RangeBlocksError, UnfinishedDir, check_room, failed, sync_dir,
 };
-use silverback_block::{BlockWriter, FinishedBlock, Origin, Ulid, WriteError, WriterMemory};
+use silverback_block::{BlockOrigin, BlockWriteError, BlockWriter, FinishedBlock, Ulid, WriterMemory};
 
 /// Where the snapshot is written, and what makes its blocks' names.
-pub(super) struct Place {
+pub(super) struct SnapshotLocation {
     pub(super) data_dir: PathBuf,
     pub(super) name: String,
     pub(super) now_ms: i64,
@@ -19,7 +19,7 @@ pub(super) struct Place {
 }
 
 /// Writes until the orders say that all is there. Where they end before that, or anything fails, nothing is left.
-pub(super) fn write(place: Place, orders: Orders) -> Result<Snapshot, WritingFault> {
+pub(super) fn write(place: SnapshotLocation, orders: Orders) -> Result<Snapshot, RangeBlocksError> {
     let dir = begin(&place)?;
     let snapshot = Snapshot { name: place.name.clone(), blocks: 0, series: 0, samples: 0, bytes: 0 };
     let mut target = SnapshotTarget { place: &place, dir: dir.path(), begun: 0, snapshot };
@@ -31,22 +31,22 @@ pub(super) fn write(place: Place, orders: Orders) -> Result<Snapshot, WritingFau
 }
 
 struct SnapshotTarget<'a> {
-    place: &'a Place,
+    place: &'a SnapshotLocation,
     dir: &'a Path,
     begun: u16,
     snapshot: Snapshot,
 }
 
 impl BlockTarget for SnapshotTarget<'_> {
-    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, WriteError> {
+    fn begin(&mut self, memory: WriterMemory) -> Result<BlockWriter, BlockWriteError> {
         let random = u128::from(self.place.random) << 16 | u128::from(self.begun);
         self.begun += 1;
         let ulid = Ulid::from_parts(self.place.now_ms.max(0) as u64, random);
         BlockWriter::create(self.dir.join(ulid.to_string()), ulid, memory)
     }
 
-    fn origin(&self) -> Origin {
-        Origin::default()
+    fn origin(&self) -> BlockOrigin {
+        BlockOrigin::default()
     }
 
     fn put(&mut self, FinishedBlock { meta, bytes }: FinishedBlock) {
@@ -57,7 +57,7 @@ impl BlockTarget for SnapshotTarget<'_> {
     }
 }
 
-fn begin(place: &Place) -> Result<Unfinished, WritingFault> {
+fn begin(place: &SnapshotLocation) -> Result<UnfinishedDir, RangeBlocksError> {
     check_room(&place.data_dir)?;
     let parent = place.data_dir.join(DIR);
     if !parent.exists() {
@@ -66,7 +66,7 @@ fn begin(place: &Place) -> Result<Unfinished, WritingFault> {
     }
     let dir = unfinished_dir(&place.data_dir, &place.name);
     fs::create_dir(&dir).map_err(failed(&dir))?;
-    Ok(Unfinished::new(dir))
+    Ok(UnfinishedDir::new(dir))
 }
 
 #[cfg(test)]
@@ -81,10 +81,10 @@ mod tests {
     use silverback_test_support::Scratch;
 
     use super::*;
-    use crate::api::query::range_blocks::Order;
+    use crate::api::query::range_blocks::WriteOrder;
 
-    fn place(scratch: &Scratch) -> Place {
-        Place { data_dir: scratch.path().to_owned(), name: "a".to_owned(), now_ms: 1, random: 7 }
+    fn place(scratch: &Scratch) -> SnapshotLocation {
+        SnapshotLocation { data_dir: scratch.path().to_owned(), name: "a".to_owned(), now_ms: 1, random: 7 }
     }
 
     fn batch(chunk: &[u8]) -> SeriesBatch {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// What comes of orders that end there, and the names that are left of it.
-    fn check(orders: Vec<Order>, expect: Result<usize, WritingFault>, names: &[&str]) {
+    fn check(orders: Vec<WriteOrder>, expect: Result<usize, RangeBlocksError>, names: &[&str]) {
         let scratch = Scratch::new();
         let (mut sender, taken) = mpsc::channel(orders.len() + 1);
         orders.into_iter().for_each(|order| block_on(sender.send(order)).unwrap());
@@ -113,23 +113,33 @@ mod tests {
     #[test]
     fn a_snapshot_has_its_name_once_all_of_it_is_there() {
         let (done, mut is_done) = oneshot::channel();
-        let orders = vec![Order::Begin(0..=9), Order::Series(batch(&CHUNK)), Order::End(done), Order::Finish];
+        let orders = vec![
+            WriteOrder::Begin(0..=9),
+            WriteOrder::Series(batch(&CHUNK)),
+            WriteOrder::End(done),
+            WriteOrder::Finish,
+        ];
         check(orders, Ok(1), &["a"]);
         assert_eq!(is_done.try_recv(), Ok(Some(())));
     }
 
     #[test]
     fn orders_that_end_early_leave_nothing_behind() {
-        check(vec![Order::Begin(0..=9), Order::Series(batch(&CHUNK))], Err(WritingFault::Ended), &[]);
+        check(
+            vec![WriteOrder::Begin(0..=9), WriteOrder::Series(batch(&CHUNK))],
+            Err(RangeBlocksError::Ended),
+            &[],
+        );
         let (done, _is_done) = oneshot::channel();
-        let orders = vec![Order::Begin(0..=9), Order::Series(batch(&CHUNK)), Order::End(done)];
-        check(orders, Err(WritingFault::Ended), &[]);
+        let orders = vec![WriteOrder::Begin(0..=9), WriteOrder::Series(batch(&CHUNK)), WriteOrder::End(done)];
+        check(orders, Err(RangeBlocksError::Ended), &[]);
     }
 
     #[test]
     fn a_chunk_that_is_none_leaves_nothing_behind() {
-        let fault = WritingFault::Stored("a stored chunk can't be read: chunk without samples".to_owned());
-        let orders = vec![Order::Begin(0..=9), Order::Series(batch(&[0, 0])), Order::Finish];
+        let fault =
+            RangeBlocksError::Stored("a stored chunk can't be read: chunk without samples".to_owned());
+        let orders = vec![WriteOrder::Begin(0..=9), WriteOrder::Series(batch(&[0, 0])), WriteOrder::Finish];
         check(orders, Err(fault), &[]);
     }
 }

@@ -200,7 +200,7 @@ fn a_series_with_a_late_sample_is_not_one_of_a_single_sample() {
 #[test]
 fn the_work_of_a_late_sample_is_bounded_however_many_chunks_there_are() {
     let mut series = Checked::new(0);
-    // A range of many chunks, and late samples at its two ends by turns.
+    // A range of many chunks, and late samples at its two ends in turn.
     series.append_all((1..7_000).map(|i| i * 1000));
     for i in 0..20 {
         series.store.begin_piece();

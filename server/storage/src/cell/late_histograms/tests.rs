@@ -96,7 +96,7 @@ impl Checked {
     }
 
     /// All that it holds is what it should hold, in chunks by time that don't overlap and cross no range; and it takes
-    /// what is counted. Tells how many chunks there are.
+    /// what is counted. Returns how many chunks there are.
     fn check(&self) -> usize {
         let (mut read, mut chunks, mut before_ms) = (Vec::new(), 0, i64::MIN);
         for chunk in self.store.histogram_chunks(self.at, i64::MIN, i64::MAX) {

@@ -1,4 +1,4 @@
-//! A store with one series: what it takes in, what it keeps, and what it counts.
+//! A store with one series: what it accepts, what it keeps, and what it counts.
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,7 @@ proptest! {
             time_ms += step_ms;
             let sample = Sample::new(time_ms, value);
             sent.push(sample);
-            // Two series by turns, so that neither is looked into whole.
+            // Two series in turn, so that neither is looked into whole.
             let of_both = ats.get_or_insert_with(|| {
                 [1, 2].map(|id| store.create(SeriesId(id), vec![LabelRef(1)].into(), sample).unwrap())
             });

@@ -23,7 +23,7 @@ pub(in crate::shard) type Held = Vec<(Labels, Vec<(i64, u64)>)>;
 
 const STEP_MS: i64 = 15_000;
 
-/// A log that keeps the payloads of its groups, or takes nothing in.
+/// A log that keeps the payloads of its groups, or accepts nothing.
 #[derive(Clone, Default)]
 pub(in crate::shard) struct KeptLog {
     group: Rc<RefCell<Group>>,
@@ -206,7 +206,7 @@ fn a_range_goes_with_both_its_ends_and_the_rest_stays_bit_for_bit() {
         let gone = 3 * (300 - expect[0].1.len() as u64);
         assert_eq!(deleted, Deleted { series: 0, series_cut: 3, samples: gone }, "{range:?}");
         check_replays(&shard, &log);
-        // Whatever its newest sample is now: the next ones come behind that.
+        // Whatever its newest sample is now: the next ones come after that.
         let newest_ms = expect[0].1.last().unwrap().0;
         let next = append_to(&shard, EVER, &scrape(3, newest_ms + 1), &mut *log.journal());
         assert_eq!(next.written, 3, "{range:?}");
@@ -264,7 +264,7 @@ fn a_deletion_that_can_t_go_on_tells_how_far_it_came() {
     let everything = || vec![ever(&[("job", MatchOp::Equal, "node")])];
     let (shard, log) = filled(100, 1);
     let reply = ask_on(&shard, &log, Alone, 64, everything());
-    assert_eq!(reply.ended, Err(ReadError::TooLarge { bytes_max: 64 }.into()), "as a read of as much");
+    assert_eq!(reply.ended, Err(ShardReadError::TooLarge { bytes_max: 64 }.into()), "as a read of as much");
     let fault = LogError::Failed("an I/O error".into());
     *log.fault.borrow_mut() = Some(fault.clone());
     let reply = ask_on(&shard, &log, Alone, usize::MAX, everything());
@@ -289,7 +289,7 @@ fn a_deletion_that_can_t_go_on_tells_how_far_it_came() {
     let deleting =
         delete(Rc::clone(&shard), Reads::new(usize::MAX), log.clone(), Scripted::new(at_step), deletion);
     let reply = block_on(deleting);
-    assert_eq!((reply.ended, reply.deleted.series), (Err(ReadError::Cancelled.into()), 40));
+    assert_eq!((reply.ended, reply.deleted.series), (Err(ShardReadError::Cancelled.into()), 40));
     check_replays(&shard, &log);
 }
 

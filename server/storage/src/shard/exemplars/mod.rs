@@ -1,4 +1,4 @@
-//! A shard's exemplars: a part's are taken in behind its samples, and go with their series.
+//! A shard's exemplars: a part's are accepted after its samples, and go with their series.
 //!
 //! They are kept in a [ring](ring) beside the series, so that what has none takes nothing for them. Who asks for them
 //! is not known here.
@@ -8,10 +8,10 @@ pub(in crate::shard) mod ring;
 use crate::message::{ExemplarOutcome, PartExemplar, WriteBody};
 use crate::shard::Shard;
 use crate::shard::append::TimeBounds;
-use crate::shard::exemplars::ring::{Arrival, Put};
+use crate::shard::exemplars::ring::{ExemplarNumber, Put};
 use crate::wal::Journal;
 use silverback_model::limits::EXEMPLAR_SHARE;
-use silverback_model::{CellId, Exemplar, ExemplarRefused, SeriesRef};
+use silverback_model::{CellId, Exemplar, ExemplarRejected, SeriesRef};
 
 /// Exemplars that are looked at between two looks at the slice.
 pub(in crate::shard) const STEP: usize = 64;
@@ -60,14 +60,14 @@ impl Shard {
         exemplar: &Exemplar<'_>,
         bounds: TimeBounds,
         journal: &mut impl Journal,
-    ) -> Result<Put, ExemplarRefused> {
+    ) -> Result<Put, ExemplarRejected> {
         if exemplar.timestamp_ms > bounds.newest_ms {
-            return Err(ExemplarRefused::TooFarInFuture);
+            return Err(ExemplarRejected::TooFarInFuture);
         }
         if exemplar.timestamp_ms < bounds.oldest_ms {
-            return Err(ExemplarRefused::TooOld);
+            return Err(ExemplarRejected::TooOld);
         }
-        let series = self.find(one.series).ok_or(ExemplarRefused::UnknownSeries)?;
+        let series = self.find(one.series).ok_or(ExemplarRejected::UnknownSeries)?;
         let put = self.exemplars.put(series, exemplar, bounds.late_window_ms)?;
         if put == Put::Stored {
             journal.exemplar(series, exemplar);
@@ -76,7 +76,11 @@ impl Shard {
     }
 
     /// Lets some exemplars go that are older than `horizon_ms`, of those that came from `from` on. Where to go on.
-    pub(super) fn drop_exemplars_before(&mut self, horizon_ms: i64, from: Arrival) -> Option<Arrival> {
+    pub(super) fn drop_exemplars_before(
+        &mut self,
+        horizon_ms: i64,
+        from: ExemplarNumber,
+    ) -> Option<ExemplarNumber> {
         let some: Vec<_> = self.exemplars.arrived(from, self.exemplars.end()).take(STEP).collect();
         let next = some.last().map(|(arrival, _)| arrival.next());
         let old = some.into_iter().map(|(_, kept)| kept);
@@ -85,12 +89,12 @@ impl Shard {
         next
     }
 
-    /// Hands on some exemplars, of those that came from `from` on and before `end`. Where to go on.
+    /// Passes on some exemplars, of those that came from `from` on and before `end`. Where to go on.
     pub(super) fn visit_exemplars(
         &self,
-        (from, end): (Arrival, Arrival),
+        (from, end): (ExemplarNumber, ExemplarNumber),
         mut visit: impl FnMut(SeriesRef, &Exemplar<'_>),
-    ) -> Option<Arrival> {
+    ) -> Option<ExemplarNumber> {
         let mut next = None;
         for (arrival, kept) in self.exemplars.arrived(from, end).take(STEP) {
             visit(kept.series, &kept.exemplar());
@@ -99,7 +103,7 @@ impl Shard {
         next
     }
 
-    /// Whether a series lies in a cell.
+    /// Whether a series is in a cell.
     pub(super) fn is_in(&self, series: SeriesRef, cell: CellId) -> bool {
         self.store.id(series).cell() == cell
     }

@@ -1,7 +1,7 @@
 //! A bounded number of exemplars: each series' own in the order of time, and all of them in the order in which they
 //! came, by which the oldest arrival makes room for a new one. Knows series by their refs alone.
 //!
-//! Every operation takes the logarithm of what is held, whatever is late or stands at the same time; that a series goes
+//! Every operation takes the logarithm of what is held, whatever is late or is at the same time; that a series goes
 //! takes as many of them as it may have.
 
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use crate::cell::heap::heap_bytes;
 use silverback_model::limits::SERIES_EXEMPLARS_MAX;
-use silverback_model::{Exemplar, ExemplarRefused, LabelBlock, SeriesRef};
+use silverback_model::{Exemplar, ExemplarRejected, LabelBlock, SeriesRef};
 
 /// So many make room at one go: what a smaller bound leaves goes with the next ones.
 const EVICTED_MAX: usize = 64;
@@ -28,11 +28,11 @@ const SHARED_BYTES: usize = 16;
 /// Exemplars of a shard's series.
 #[derive(Debug)]
 pub(crate) struct ExemplarRing {
-    by_series: BTreeMap<Kept, Arrival>,
-    by_arrival: BTreeMap<Arrival, Kept>,
+    by_series: BTreeMap<StoredExemplar, ExemplarNumber>,
+    by_arrival: BTreeMap<ExemplarNumber, StoredExemplar>,
     /// How many each series has that has one.
     counts: HashMap<SeriesRef, u32>,
-    next: Arrival,
+    next: ExemplarNumber,
     bytes: usize,
     count_max: usize,
     bytes_max: usize,
@@ -41,11 +41,11 @@ pub(crate) struct ExemplarRing {
 
 /// The place of an exemplar among all that came since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Arrival(u64);
+pub(crate) struct ExemplarNumber(u64);
 
 /// An exemplar as it is kept; both trees share its labels.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct StoredExemplar {
     /// Whose.
     pub(crate) series: SeriesRef,
     timestamp_ms: i64,
@@ -62,7 +62,7 @@ pub(crate) enum Put {
     Already,
 }
 
-impl Kept {
+impl StoredExemplar {
     fn new(series: SeriesRef, exemplar: &Exemplar<'_>) -> Self {
         let Exemplar { timestamp_ms, value, labels } = *exemplar;
         Self { series, timestamp_ms, value, labels: labels.0.into() }
@@ -86,25 +86,25 @@ impl Kept {
     }
 }
 
-impl Ord for Kept {
+impl Ord for StoredExemplar {
     fn cmp(&self, other: &Self) -> Ordering {
         self.series.cmp(&other.series).then_with(|| self.exemplar().order(&other.exemplar()))
     }
 }
 
-impl PartialOrd for Kept {
+impl PartialOrd for StoredExemplar {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Kept {
+impl PartialEq for StoredExemplar {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Kept {}
+impl Eq for StoredExemplar {}
 
 impl Default for ExemplarRing {
     /// Without bounds, until they are set.
@@ -113,7 +113,7 @@ impl Default for ExemplarRing {
             by_series: BTreeMap::new(),
             by_arrival: BTreeMap::new(),
             counts: HashMap::new(),
-            next: Arrival::default(),
+            next: ExemplarNumber::default(),
             bytes: 0,
             count_max: usize::MAX,
             bytes_max: usize::MAX,
@@ -167,20 +167,20 @@ impl ExemplarRing {
         series: SeriesRef,
         exemplar: &Exemplar<'_>,
         window_ms: i64,
-    ) -> Result<Put, ExemplarRefused> {
+    ) -> Result<Put, ExemplarRejected> {
         if self.is_disabled() {
-            return Err(ExemplarRefused::Disabled);
+            return Err(ExemplarRejected::Disabled);
         }
         let newest_ms = self.newest_ms(series);
         if newest_ms.is_some_and(|newest| exemplar.timestamp_ms < newest.saturating_sub(window_ms)) {
-            return Err(ExemplarRefused::OutOfOrder);
+            return Err(ExemplarRejected::OutOfOrder);
         }
         Ok(self.put_back(series, exemplar))
     }
 
-    /// The same of one that was taken in before: by this shard's log, or by another shard.
+    /// The same of one that was accepted before: by this shard's log, or by another shard.
     pub(crate) fn put_back(&mut self, series: SeriesRef, exemplar: &Exemplar<'_>) -> Put {
-        let kept = Kept::new(series, exemplar);
+        let kept = StoredExemplar::new(series, exemplar);
         if self.by_series.contains_key(&kept) {
             return Put::Already;
         }
@@ -204,7 +204,7 @@ impl ExemplarRing {
     }
 
     fn newest_ms(&self, series: SeriesRef) -> Option<i64> {
-        let newest = self.by_series.range(..Kept::before(after(series), i64::MIN)).next_back();
+        let newest = self.by_series.range(..StoredExemplar::before(after(series), i64::MIN)).next_back();
         newest.filter(|(kept, _)| kept.series == series).map(|(kept, _)| kept.timestamp_ms)
     }
 
@@ -225,7 +225,7 @@ impl ExemplarRing {
     }
 
     /// Lets one go, if it is still kept.
-    pub(crate) fn remove(&mut self, kept: &Kept) {
+    pub(crate) fn remove(&mut self, kept: &StoredExemplar) {
         if let Some(arrival) = self.by_series.remove(kept) {
             self.by_arrival.remove(&arrival);
             self.bytes -= kept.bytes();
@@ -236,32 +236,36 @@ impl ExemplarRing {
         }
     }
 
-    /// Where the next one will stand among all that came.
-    pub(crate) fn end(&self) -> Arrival {
+    /// Where the next one will be among all that came.
+    pub(crate) fn end(&self) -> ExemplarNumber {
         self.next
     }
 
     /// Those that came from `from` on and before `end`, in that order.
-    pub(crate) fn arrived(&self, from: Arrival, end: Arrival) -> impl Iterator<Item = (Arrival, &Kept)> {
+    pub(crate) fn arrived(
+        &self,
+        from: ExemplarNumber,
+        end: ExemplarNumber,
+    ) -> impl Iterator<Item = (ExemplarNumber, &StoredExemplar)> {
         self.by_arrival.range(from..end.max(from)).map(|(arrival, kept)| (*arrival, kept))
     }
 
     /// The first series with an exemplar, of those whose refs are not below `from`.
     pub(crate) fn series_from(&self, from: SeriesRef) -> Option<SeriesRef> {
-        let from = Bound::Included(Kept::before(from, i64::MIN));
+        let from = Bound::Included(StoredExemplar::before(from, i64::MIN));
         self.by_series.range((from, Bound::Unbounded)).next().map(|(kept, _)| kept.series)
     }
 
-    /// A series' exemplars up to `max_ms`, in their order: those behind `passed`, or from `min_ms` on.
+    /// A series' exemplars up to `max_ms`, in their order: those after `passed`, or from `min_ms` on.
     pub(crate) fn of_series(
         &self,
         series: SeriesRef,
         (min_ms, max_ms): (i64, i64),
-        passed: Option<&Kept>,
-    ) -> impl Iterator<Item = &Kept> {
+        passed: Option<&StoredExemplar>,
+    ) -> impl Iterator<Item = &StoredExemplar> {
         let from = match passed {
             Some(passed) => Bound::Excluded(passed.clone()),
-            None => Bound::Included(Kept::before(series, min_ms)),
+            None => Bound::Included(StoredExemplar::before(series, min_ms)),
         };
         let behind = self.by_series.range((from, Bound::Unbounded)).map(|(kept, _)| kept);
         behind.take_while(move |kept| kept.series == series && kept.timestamp_ms <= max_ms)
@@ -273,8 +277,8 @@ impl ExemplarRing {
     }
 }
 
-impl Arrival {
-    /// The place behind.
+impl ExemplarNumber {
+    /// The place after.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -302,7 +306,7 @@ mod tests {
         series: SeriesRef,
         timestamp_ms: i64,
         value: f64,
-    ) -> Result<Put, ExemplarRefused> {
+    ) -> Result<Put, ExemplarRejected> {
         ring.put(series, &exemplar(timestamp_ms, value), WINDOW_MS)
     }
 
@@ -345,10 +349,10 @@ mod tests {
     fn one_that_is_older_than_the_window_is_refused_by_its_own_series_newest() {
         let mut ring = ExemplarRing::default();
         put(&mut ring, A, WINDOW_MS + 100, 1.0).unwrap();
-        assert_eq!(put(&mut ring, A, 99, 1.0), Err(ExemplarRefused::OutOfOrder));
+        assert_eq!(put(&mut ring, A, 99, 1.0), Err(ExemplarRejected::OutOfOrder));
         assert_eq!(put(&mut ring, A, 100, 1.0), Ok(Put::Stored));
         assert_eq!(put(&mut ring, B, 5, 1.0), Ok(Put::Stored));
-        // Which is not asked of what was taken in before.
+        // Which is not asked of what was accepted before.
         assert_eq!(ring.put_back(A, &exemplar(7, 1.0)), Put::Stored);
     }
 
@@ -365,7 +369,7 @@ mod tests {
         assert_eq!((of(&ring, A), ring.bytes), (vec![(20, 0.0), (30, 0.0)], 2 * one));
         ring.set_count_max(0);
         assert_eq!((ring.count(), ring.series_count(), ring.bytes), (0, 0, 0));
-        assert_eq!(put(&mut ring, A, 1, 0.0), Err(ExemplarRefused::Disabled));
+        assert_eq!(put(&mut ring, A, 1, 0.0), Err(ExemplarRejected::Disabled));
     }
 
     #[test]
@@ -398,7 +402,7 @@ mod tests {
         put(&mut ring, A, 99, 0.0).unwrap();
         let walk =
             |from, end| ring.arrived(from, end).map(|(at, kept)| (at, kept.timestamp_ms)).collect::<Vec<_>>();
-        let first = walk(Arrival::default(), end);
+        let first = walk(ExemplarNumber::default(), end);
         assert_eq!(first.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [10, 9, 8, 7]);
         assert_eq!(walk(first[2].0.next(), ring.end()).len(), 2);
         assert!(walk(ring.end(), end).is_empty());

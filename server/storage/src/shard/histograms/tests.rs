@@ -1,4 +1,4 @@
-//! Native histograms on their way through a shard: what is taken in, what a replay and a checkpoint have, what is left
+//! Native histograms on their way through a shard: what is accepted, what a replay and a checkpoint have, what is left
 //! of them, and what their memory comes to.
 
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use crate::shard::delete::tests::{KeptLog, Shared, delete_range, replayed_shard}
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::tests::{EVER, append_to, labels, shard};
-use crate::wal::record::{HistogramEntry, Record, Snapshot, records};
+use crate::wal::record::{CheckpointFrame, HistogramEntry, Record, records};
 use crate::wal::replay::Restore;
 use crate::wal::{Log, MemoryLog, NoJournal};
 use silverback_host::Alone;
@@ -268,7 +268,7 @@ fn check_replays(shard: &Shared, log: &KeptLog) {
 #[test]
 fn a_checkpoint_and_the_log_behind_it_have_what_the_shard_has_and_go_on_as_it_does() {
     let (shard, log) = (shard(), KeptLog::default());
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = CheckpointFrame::default();
     for n in 0..150 {
         let step = n..n + 1;
         take_to(
@@ -315,7 +315,7 @@ fn a_deleted_range_goes_from_histograms_as_from_floats_and_stays_gone_after_a_re
     };
     check_same(&histograms(&shard), &left(&series));
     check_replays(&shard, &log);
-    // They go on behind it.
+    // They go on after it.
     take_to(&shard, EVER, &vec![run("a", 200..210, counting)], &mut *log.journal());
     check_replays(&shard, &log);
     let all = delete_range(&shard, &log, i64::MIN..=i64::MAX);

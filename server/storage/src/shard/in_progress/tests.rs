@@ -1,4 +1,4 @@
-//! Parts that are taken in piece by piece: with cells that move between two pieces, and with samples in any order.
+//! Parts that are appended piece by piece: with cells that move between two pieces, and with samples in any order.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use silverback_model::{CellId, RefusedReason, Sample, SeriesId};
 
 const LATE: TimeBounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
 
-/// Takes pieces in until a part is whole, and tells how many. `between` is called before each.
+/// Takes pieces in until a part is whole, and returns how many. `between` is called before each.
 fn take_in(
     shard: &Rc<RefCell<Shard>>,
     part: &mut PartInProgress,
@@ -154,7 +154,7 @@ fn what_is_sorted_and_moves_leaves_others_to_be_sorted() {
     assert!(outcome.written as usize + moved.expect("a cell has moved").parts.samples.len() == 2 * SAMPLES);
 }
 
-/// What is stored and refused of a series' samples, each for itself in the order in which they stand.
+/// What is stored and refused of a series' samples, each for itself in the order in which they are.
 fn one_by_one(
     mut stored: BTreeMap<i64, u64>,
     own: &[Sample],

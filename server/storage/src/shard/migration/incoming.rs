@@ -10,7 +10,7 @@ use super::Handled;
 use crate::cell::SeriesRef;
 use crate::cell::histograms::HistogramChunks;
 use crate::cell::series::LabelRef;
-use crate::message::{MigrationRejected, MigrationReply, Piece};
+use crate::message::{MigrationPiece, MigrationRejected, MigrationReply};
 use crate::shard::exemplars::ring::Put;
 use crate::shard::restore::sealed_chunks;
 use crate::shard::{Host, Shard};
@@ -21,7 +21,7 @@ use crate::wal::record::{
 use crate::wal::{AdoptedSeries, Journal, Log};
 use silverback_model::{CellId, Epoch, Sample, SeriesId};
 
-/// Samples that are taken in between two looks at the slice.
+/// Samples that are accepted between two looks at the slice.
 const STEP_SAMPLES: usize = 64;
 
 /// A cell on its way from another shard.
@@ -48,13 +48,13 @@ impl IncomingMigration {
 }
 
 /// Takes a piece in, in memory and in the log. It waits for the disk, so that no more than a piece is
-/// ahead of it; but not behind the last one of a pass, for the next pass has what comes until then.
+/// ahead of it; but not after the last one of a pass, because the next pass has what comes until then.
 pub(crate) async fn take<L: Log, H: Host>(
     shard: Rc<RefCell<Shard>>,
     log: L,
     host: H,
     (cell, epoch): (CellId, Epoch),
-    piece: Piece,
+    piece: MigrationPiece,
 ) -> Handled<MigrationReply> {
     log.check()?;
     let mut series = None;
@@ -265,7 +265,7 @@ pub(crate) type OrphanedSeries = Vec<(SeriesRef, SeriesId)>;
 impl Shard {
     /// The series of a cell that is hidden from now on: those that may come with it later are not
     /// among them.
-    pub(super) fn remains(&mut self, cell: CellId) -> OrphanedSeries {
+    pub(super) fn orphans(&mut self, cell: CellId) -> OrphanedSeries {
         let cell = &mut self.cells[usize::from(cell.0)];
         cell.samples = 0;
         cell.table.iter().map(|series| (series, self.store.id(series))).collect()
@@ -277,9 +277,9 @@ pub(crate) async fn free<L: Log, H: Host>(
     shard: &Rc<RefCell<Shard>>,
     log: &L,
     host: &H,
-    remains: OrphanedSeries,
+    orphans: OrphanedSeries,
 ) {
-    for (series, id) in remains {
+    for (series, id) in orphans {
         // Retention may have come by.
         if shard.borrow().store.id(series) == id {
             shard.borrow_mut().remove_series(series, &mut *log.journal());

@@ -16,7 +16,8 @@ use std::rc::Rc;
 use futures::future::select;
 
 use crate::message::{
-    MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, Piece, PieceStep, PlainStep,
+    MigrationPiece, MigrationRejected, MigrationReply, MigrationRequest, MigrationStep, OwnStep, PieceStep,
+    PlainStep,
 };
 use crate::shard::{Host, Reads, Shard};
 use crate::wal::record::{Claim, ClaimKind};
@@ -74,11 +75,11 @@ pub(crate) fn take_step<L: Log, H: Host>(
             });
         }
         MigrationStep::Plain(PlainStep::Discard { .. }) => {
-            let remains = shard.borrow_mut().remains(cell);
+            let orphans = shard.borrow_mut().orphans(cell);
             answer(Ok(MigrationReply::Done));
             reads.settled.happen();
             host.spawn_background(
-                move |host| async move { incoming::free(&shard, &log, &host, remains).await },
+                move |host| async move { incoming::free(&shard, &log, &host, orphans).await },
             );
         }
         MigrationStep::Plain(PlainStep::Release { .. }) => {
@@ -99,11 +100,11 @@ async fn own<L: Log, H: Host>(
     host: H,
     (cell, epoch): (CellId, Epoch),
     from: ShardId,
-    rest: Piece,
+    rest: MigrationPiece,
 ) -> Taken {
     incoming::take(Rc::clone(&shard), log.clone(), host, (cell, epoch), rest).await?;
     shard.borrow_mut().own_cell(cell, epoch, from, &mut *log.journal())?;
-    // Whatever is acknowledged when: the source lets go of the cell after this.
+    // Whatever is acknowledged when: the source releases the cell after this.
     log.flush().await?;
     shard.borrow_mut().show_cell(cell, epoch)
 }
@@ -117,18 +118,18 @@ async fn free_unread<L: Log, H: Host>(
     (cell, epoch): (CellId, Epoch),
 ) {
     if let Err(error) = log.flush().await {
-        // The target's record decides: this one tells where the cell went.
+        // The target's record decides: this one says where the cell went.
         tracing::warn!(cell = cell.0, %error, "that a cell was handed over is not in the log yet");
     }
     let over = pin!(reads.none_before(epoch));
     select(over, pin!(host.sleep(REMAINS_READ_MAX))).await;
     reads.close_before(epoch);
-    let remains = {
+    let orphans = {
         let mut shard = shard.borrow_mut();
         shard.ownership.free(cell, epoch);
-        shard.remains(cell)
+        shard.orphans(cell)
     };
-    incoming::free(shard, log, host, remains).await;
+    incoming::free(shard, log, host, orphans).await;
 }
 
 impl Shard {
@@ -255,7 +256,7 @@ impl Shard {
             self.incoming = None;
         }
         if is_owned {
-            // Before any of its series is removed in the log: a claim must never stand without them.
+            // Before any of its series is removed in the log: a claim must never be there without them.
             journal.claimed(Claim { cell, epoch: epoch.next(), kind: ClaimKind::Given, other: from });
             self.ownership.hide(cell);
         }

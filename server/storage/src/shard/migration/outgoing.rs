@@ -13,8 +13,8 @@ use hashbrown::{HashMap, HashSet};
 
 use super::Handled;
 use crate::cell::SeriesRef;
-use crate::message::{MigrationRejected, MigrationReply, Piece};
-use crate::shard::exemplars::ring::Arrival;
+use crate::message::{MigrationPiece, MigrationRejected, MigrationReply};
+use crate::shard::exemplars::ring::ExemplarNumber;
 use crate::shard::{Host, Shard};
 use crate::wal::record::Group;
 use crate::wal::{AdoptedSeries, Journal};
@@ -36,9 +36,9 @@ pub(crate) struct OutgoingMigration {
     /// The series that the pass has still to look at; `None` between two passes.
     pass: Option<vec::IntoIter<SeriesRef>>,
     /// Exemplars before this one are copied.
-    exemplars_from: Arrival,
+    exemplars_from: ExemplarNumber,
     /// Of the present pass: what came before its begin, so that their series are in it or in a former one.
-    exemplars_end: Arrival,
+    exemplars_end: ExemplarNumber,
     /// The series that were appended to since the pass began.
     touched: HashSet<SeriesRef>,
     /// Those that got late samples since they were copied.
@@ -47,9 +47,14 @@ pub(crate) struct OutgoingMigration {
 
 impl OutgoingMigration {
     /// Of a cell with these series, of which none is copied yet.
-    pub(crate) fn new(cell: CellId, epoch: Epoch, series: Vec<SeriesRef>, exemplars_end: Arrival) -> Self {
+    pub(crate) fn new(
+        cell: CellId,
+        epoch: Epoch,
+        series: Vec<SeriesRef>,
+        exemplars_end: ExemplarNumber,
+    ) -> Self {
         let (copied, touched) = (HashMap::with_capacity(series.len()), HashSet::new());
-        let (pass, exemplars_from) = (Some(series.into_iter()), Arrival::default());
+        let (pass, exemplars_from) = (Some(series.into_iter()), ExemplarNumber::default());
         Self { cell, epoch, copied, pass, exemplars_from, exemplars_end, touched, late: HashSet::new() }
     }
 
@@ -70,7 +75,7 @@ impl OutgoingMigration {
     }
 
     /// The next series of the pass. A new pass begins where none goes on.
-    fn next(&mut self, exemplars_end: Arrival) -> Option<SeriesRef> {
+    fn next(&mut self, exemplars_end: ExemplarNumber) -> Option<SeriesRef> {
         let pass = self.pass.get_or_insert_with(|| {
             self.exemplars_end = exemplars_end;
             let mut touched: Vec<_> = self.touched.drain().collect();
@@ -113,7 +118,12 @@ pub(crate) async fn copy<H: Host>(
         host.yield_if_needed().await;
     }
     let is_waited_for = shard.borrow().ownership.is_drained(cell);
-    Ok(MigrationReply::Copied(Piece { payload: group.parts().concat(), series, is_last, is_waited_for }))
+    Ok(MigrationReply::Copied(MigrationPiece {
+        payload: group.parts().concat(),
+        series,
+        is_last,
+        is_waited_for,
+    }))
 }
 
 impl Shard {
@@ -150,7 +160,7 @@ impl Shard {
         Ok(Next::Copied)
     }
 
-    /// Some of the pass' exemplars, behind all of its series.
+    /// Some of the pass' exemplars, after all of its series.
     fn copy_exemplars(&mut self, cell: CellId, epoch: Epoch, group: &mut Group) -> Handled<Next> {
         let outgoing = self.outgoing_of(cell, epoch)?;
         let range = (outgoing.exemplars_from, outgoing.exemplars_end);
@@ -197,7 +207,7 @@ mod tests {
     use super::*;
 
     fn rest_of(outgoing: &mut OutgoingMigration) -> Vec<u32> {
-        let end = Arrival::default();
+        let end = ExemplarNumber::default();
         let mut rest: Vec<u32> = std::iter::from_fn(|| outgoing.next(end)).map(|series| series.0).collect();
         outgoing.end_pass();
         rest.sort_unstable();
@@ -207,9 +217,13 @@ mod tests {
     #[test]
     fn the_first_pass_has_all_series_and_a_later_one_those_that_were_appended_to() {
         let (cell, other) = (CellId(5), CellId(6));
-        let mut outgoing =
-            OutgoingMigration::new(cell, Epoch(2), (0..100).map(SeriesRef).collect(), Arrival::default());
-        assert_eq!(outgoing.next(Arrival::default()), Some(SeriesRef(0)));
+        let mut outgoing = OutgoingMigration::new(
+            cell,
+            Epoch(2),
+            (0..100).map(SeriesRef).collect(),
+            ExemplarNumber::default(),
+        );
+        assert_eq!(outgoing.next(ExemplarNumber::default()), Some(SeriesRef(0)));
         // Of a series that the pass is past, one that it isn't, a new one, and one of another cell.
         for series in [0, 7, 7, 100] {
             outgoing.touch(cell, SeriesRef(series));

@@ -10,10 +10,10 @@ use futures::task::LocalSpawnExt;
 
 use crate::message::{ChunkView, MessageSpan, PartHistogram};
 use crate::message::{
-    Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationRejected, MigrationReply,
-    MigrationRequest, MigrationStep, OwnStep, PartExemplar, PartPool, PartSeries, Piece, PieceStep,
-    PlainStep, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView,
-    SeriesWanted, WriteBody,
+    Deleted, Deletion, DeletionReply, LabelSource, LabelSpan, MigrationPiece, MigrationRejected,
+    MigrationReply, MigrationRequest, MigrationStep, OwnStep, PartExemplar, PartPool, PartSeries, PieceStep,
+    PlainStep, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesView, SeriesWanted,
+    ShardReadError, WriteBody,
 };
 use crate::shard::append::TimeBounds;
 use crate::shard::migration::{Taken, take_step};
@@ -54,7 +54,7 @@ impl Pair {
     }
 
     /// A pass that begins with this step, but for its last piece.
-    fn pass(&self, first: PieceStep) -> Result<Piece, MigrationRejected> {
+    fn pass(&self, first: PieceStep) -> Result<MigrationPiece, MigrationRejected> {
         let mut next = first;
         loop {
             let MigrationReply::Copied(piece) = step(&self.source, next)? else { panic!("a piece") };
@@ -78,7 +78,7 @@ impl Pair {
         step(&self.target, OwnStep { from: ShardId(0), rest })
     }
 
-    /// What both tell at an epoch: each series once.
+    /// What both say at an epoch: each series once.
     fn seen(&self, epoch: Epoch) -> Vec<(Labels, usize)> {
         let mut seen = select(&self.source, epoch).unwrap();
         seen.extend(select(&self.target, epoch).unwrap());
@@ -142,7 +142,7 @@ fn written_within(shard: &Shared, series: usize, at_ms: i64, bounds: TimeBounds)
 }
 
 /// The series that a shard answers for, with the number of their samples.
-fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ReadError> {
+fn select(shard: &Shared, epoch: Epoch) -> Result<Vec<(Labels, usize)>, ShardReadError> {
     let request = ReadRequest::Open {
         selection: Selection::everything(),
         wanted: SeriesWanted::Chunks.into(),
@@ -181,9 +181,9 @@ fn a_cell_moves_with_what_came_while_it_was_copied_and_is_seen_once_all_the_time
     }
     assert!(!takes(&pair.source, Epoch::FIRST) && takes(&pair.target, EPOCH));
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
-    assert_eq!((source.series, target.series), (510, 510), "until the source lets go");
+    assert_eq!((source.series, target.series), (510, 510), "until the source releases it");
     step(&pair.source, PlainStep::Release { to: ShardId(1) }).unwrap();
-    assert_eq!(select(&pair.source, Epoch::FIRST), Err(ReadError::Moved));
+    assert_eq!(select(&pair.source, Epoch::FIRST), Err(ShardReadError::Moved));
     assert_eq!(pair.seen(EPOCH), expect);
     let (source, target) = (pair.source.borrow().stats(), pair.target.borrow().stats());
     assert_eq!((source.series, target.series), (0, 510));
@@ -353,7 +353,7 @@ fn delete_beside<H: Host>(
     delete::delete(Rc::clone(shard), Rc::clone(reads), MemoryLog::default(), host, deletion)
 }
 
-fn check_deleted(reply: Option<DeletionReply>, deleted: Deleted, ended: Result<(), ReadError>) {
+fn check_deleted(reply: Option<DeletionReply>, deleted: Deleted, ended: Result<(), ShardReadError>) {
     let reply = reply.expect("no cell is on its way");
     assert_eq!((reply.deleted, reply.ended), (deleted, ended.map_err(Into::into)));
 }
@@ -389,7 +389,7 @@ fn a_deletion_waits_for_a_cell_on_its_way_and_is_asked_again_where_it_went() {
     waits(&pair.source, Epoch::FIRST);
     assert_eq!(pair.seen(EPOCH), before);
     step(&pair.source, PlainStep::Release { to: ShardId(1) }).unwrap();
-    let moved = Err(ReadError::Moved);
+    let moved = Err(ShardReadError::Moved);
     check_deleted(delete(&pair.source, Alone, Epoch::FIRST, 0), Deleted::default(), moved);
     check_deleted(delete(&pair.source, Alone, EPOCH, 0), Deleted::default(), Ok(()));
     let all = Deleted { series: 50, series_cut: 0, samples: 50 * SCRAPES as u64 };
@@ -418,7 +418,7 @@ fn a_deletion_that_waits_for_a_cell_is_woken_when_the_cell_stays_comes_or_left()
         to_target(OwnStep { from: ShardId(0), rest }.into());
         to_source(PlainStep::Release { to: ShardId(1) });
     });
-    assert_eq!(ended(left), Err(ReadError::Moved.into()));
+    assert_eq!(ended(left), Err(ShardReadError::Moved.into()));
     assert!(target.settled.count() > 0 && source.settled.is_unawaited());
 }
 
@@ -454,7 +454,7 @@ fn a_deletion_waits_for_cells_for_one_time_whatever_is_selected_of_them() {
     assert_eq!(host.sleeps(), 2);
     host.pass(half_us);
     let reply = deleting.now_or_never().expect("its time is over");
-    assert_eq!(reply.ended, Err(ReadError::Moved.into()));
+    assert_eq!(reply.ended, Err(ShardReadError::Moved.into()));
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_deletion_that_nobody_waits_for_waits_for_no_cell() {
     let of_read = (ticket.clone(), Epoch::FIRST);
     let deleting = delete_beside(&pair.source, &reads, Scripted::new(|_| {}), of_read, 0);
     let reply = check_is_woken(deleting, || ticket.cancel());
-    assert_eq!(reply.ended, Err(ReadError::Cancelled.into()));
+    assert_eq!(reply.ended, Err(ShardReadError::Cancelled.into()));
 }
 
 #[test]
@@ -514,12 +514,12 @@ fn steps_that_do_not_follow_are_refused() {
     check(&pair.source, PieceStep::Drain, MigrationRejected::OutOfStep);
     check(&pair.source, PlainStep::Release { to: ShardId(1) }, MigrationRejected::OutOfStep);
     check(&pair.target, PieceStep::Copy, MigrationRejected::NotHeld);
-    check(&pair.target, PlainStep::Take(Piece::default()), MigrationRejected::OutOfStep);
+    check(&pair.target, PlainStep::Take(MigrationPiece::default()), MigrationRejected::OutOfStep);
     let own = |rest| OwnStep { from: ShardId(0), rest };
-    check(&pair.target, own(Piece::default()), MigrationRejected::OutOfStep);
+    check(&pair.target, own(MigrationPiece::default()), MigrationRejected::OutOfStep);
     step(&pair.target, PlainStep::Expect).unwrap();
     check(&pair.target, PlainStep::Expect, MigrationRejected::Busy);
-    let garbage = Piece { payload: vec![9], series: 1, ..Piece::default() };
+    let garbage = MigrationPiece { payload: vec![9], series: 1, ..MigrationPiece::default() };
     for asked in [MigrationStep::Plain(PlainStep::Take(garbage.clone())), own(garbage).into()] {
         assert!(matches!(step(&pair.target, asked), Err(MigrationRejected::Unreadable(_))));
     }

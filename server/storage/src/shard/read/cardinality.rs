@@ -3,18 +3,18 @@
 use super::OrEnds;
 use crate::cell::series::LabelRef;
 use crate::message::{Cardinality, NameCount};
-use crate::shard::index::{LabelIndex, Moment, NameRef};
-use crate::shard::read::job::Job;
+use crate::shard::index::{IndexMoment, LabelIndex, NameRef};
+use crate::shard::read::job::ReadJob;
 use crate::shard::read::labels::all_names;
 use crate::shard::read::largest::Largest;
 use crate::shard::read::matching::{Pairs, pairs_of};
-use crate::shard::read::memory::Reservation;
+use crate::shard::read::memory::ReadReservation;
 use crate::shard::{Host, Shard};
 
 /// Label pairs that are looked at between two looks at the slice: some 10 µs.
 const STEP: usize = 64;
 
-/// Names, by values and by bytes, are so many at the least: nodes with more are rare, and up to here the
+/// Names, by values and by bytes, are so many at least: nodes with more are rare, and up to here the
 /// counts of all shards add up exactly.
 const NAMES_MIN: usize = 10_000;
 
@@ -22,7 +22,7 @@ const NAMES_MIN: usize = 10_000;
 const ENTRY_BYTES: usize = size_of::<NameCount>();
 
 /// Counts series, values and bytes by label, in slices.
-pub(super) async fn measure<H: Host>(job: &Job<H>, limit: usize) -> OrEnds<Cardinality> {
+pub(super) async fn measure<H: Host>(job: &ReadJob<H>, limit: usize) -> OrEnds<Cardinality> {
     let names_limit = limit.max(NAMES_MIN);
     let (names_held, pairs_held) = job.shard.borrow().index_size();
     let entries = 2 * limit.min(pairs_held) + 2 * names_limit.min(names_held);
@@ -65,25 +65,25 @@ pub(super) async fn measure<H: Host>(job: &Job<H>, limit: usize) -> OrEnds<Cardi
     })
 }
 
-fn metric_text(index: &LabelIndex, pair: u32, moment: Moment) -> Option<Box<str>> {
+fn metric_text(index: &LabelIndex, pair: u32, moment: IndexMoment) -> Option<Box<str>> {
     index.value_since(LabelRef(pair), moment).map(Box::from)
 }
 
-fn pair_text(index: &LabelIndex, pair: u32, moment: Moment) -> Option<Box<str>> {
+fn pair_text(index: &LabelIndex, pair: u32, moment: IndexMoment) -> Option<Box<str>> {
     let value = index.value_since(LabelRef(pair), moment)?;
     let name = index.name(index.name_of(LabelRef(pair)));
     Some(format!("{name}={value}").into())
 }
 
-fn name_text(index: &LabelIndex, name: u32, moment: Moment) -> Option<Box<str>> {
+fn name_text(index: &LabelIndex, name: u32, moment: IndexMoment) -> Option<Box<str>> {
     index.name_since(NameRef(name), moment).map(Box::from)
 }
 
 /// Makes texts of what was counted, and pays for them: one may have a hundred times what an entry usually has.
 struct Texts<'a, H> {
-    job: &'a Job<H>,
-    moment: Moment,
-    reserved: &'a mut Reservation,
+    job: &'a ReadJob<H>,
+    moment: IndexMoment,
+    reserved: &'a mut ReadReservation,
     bytes: usize,
 }
 
@@ -91,7 +91,7 @@ impl<H: Host> Texts<'_, H> {
     async fn of(
         &mut self,
         largest: Largest<u32>,
-        text: impl Fn(&LabelIndex, u32, Moment) -> Option<Box<str>>,
+        text: impl Fn(&LabelIndex, u32, IndexMoment) -> Option<Box<str>>,
     ) -> OrEnds<Vec<NameCount>> {
         let mut counts = Vec::new();
         for (count, of) in largest.into_counts() {

@@ -5,26 +5,26 @@
 use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{CursorId, ReadError, ReadTicket, Selection, SeriesWanted, TextsWanted, Wanted};
+use crate::message::{CursorId, ReadTicket, Selection, SeriesWanted, ShardReadError, TextsWanted, Wanted};
 use crate::shard::Host;
-use crate::shard::index::{Moment, NameRef};
-use crate::shard::read::job::Job;
-use crate::shard::read::memory::Reservation;
+use crate::shard::index::{IndexMoment, NameRef};
+use crate::shard::read::job::ReadJob;
+use crate::shard::read::memory::ReadReservation;
 use crate::shard::read::{labels, series};
 use silverback_model::limits::CURSORS_MAX;
 use silverback_model::{Epoch, SeriesId};
 
-/// A found series. A half of its id tells whether the ref still means the same one.
+/// A found series. A half of its id says whether the ref still means the same one.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::shard) struct Found {
+pub(in crate::shard) struct FoundSeries {
     pub(in crate::shard) series: SeriesRef,
     // In halves again: a read may find every series that there is, and alignment would add a third.
     id_half: [u32; 2],
 }
 
-const _: () = assert!(size_of::<Found>() == 12);
+const _: () = assert!(size_of::<FoundSeries>() == 12);
 
-impl Found {
+impl FoundSeries {
     pub(super) fn new(series: SeriesRef, id: SeriesId) -> Self {
         Self { series, id_half: [id.0 as u32, (id.0 >> 32) as u32] }
     }
@@ -36,14 +36,14 @@ impl Found {
 
 /// What was found, in order.
 #[derive(Debug)]
-pub(super) enum Rows {
-    Series(Vec<Found>),
+pub(super) enum CursorRows {
+    Series(Vec<FoundSeries>),
     Names(Vec<NameRef>),
     /// Pairs of the label that the read is about.
     Values(Vec<LabelRef>),
 }
 
-impl Rows {
+impl CursorRows {
     fn len(&self) -> usize {
         match self {
             Self::Series(found) => found.len(),
@@ -55,21 +55,25 @@ impl Rows {
 
 /// A read's place in what it has found.
 #[derive(Debug)]
-pub(super) struct Cursor {
-    pub(super) rows: Rows,
+pub(super) struct ReadCursor {
+    pub(super) rows: CursorRows,
     pub(super) next: usize,
     pub(super) selection: Selection,
     pub(super) wanted: Wanted,
     /// When names and values were looked for: what their refs serve since then isn't one of them.
-    pub(super) moment: Moment,
+    pub(super) moment: IndexMoment,
     epoch: Epoch,
     ticket: ReadTicket,
-    _reserved: Reservation,
+    _reserved: ReadReservation,
 }
 
-impl Cursor {
+impl ReadCursor {
     /// Finds and sorts what is wanted.
-    pub(super) async fn open<H: Host>(job: &Job<H>, selection: Selection, wanted: Wanted) -> OrEnds<Self> {
+    pub(super) async fn open<H: Host>(
+        job: &ReadJob<H>,
+        selection: Selection,
+        wanted: Wanted,
+    ) -> OrEnds<Self> {
         let moment = job.shard.borrow().index.now();
         let (rows, reserved) = match &wanted {
             Wanted::Series(SeriesWanted::UncutChunks) => series::find_uncut(job, &selection).await?,
@@ -111,18 +115,18 @@ pub(super) struct Cursors {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    state: State,
+    state: CursorState,
 }
 
 #[derive(Debug)]
-enum State {
+enum CursorState {
     Free,
-    Idle(Box<Cursor>),
+    Idle(Box<ReadCursor>),
     /// A batch is made of it; it comes back.
     AtWork(Epoch),
 }
 
-impl State {
+impl CursorState {
     fn epoch(&self) -> Option<Epoch> {
         match self {
             Self::Free => None,
@@ -135,62 +139,62 @@ impl State {
 impl Cursors {
     /// How many are open.
     pub(super) fn count(&self) -> usize {
-        self.slots.iter().filter(|slot| !matches!(slot.state, State::Free)).count()
+        self.slots.iter().filter(|slot| !matches!(slot.state, CursorState::Free)).count()
     }
 
     /// Refuses one more where there are as many as may be: before work is done for it.
     pub(super) fn check_room(&self) -> OrEnds<()> {
-        if self.count() < CURSORS_MAX { Ok(()) } else { Err(ReadError::TooManyCursors) }
+        if self.count() < CURSORS_MAX { Ok(()) } else { Err(ShardReadError::TooManyCursors) }
     }
 
     /// Takes one out, to fetch from it.
-    pub(super) fn take(&mut self, id: CursorId) -> OrEnds<Cursor> {
-        let slot = self.slot(id).ok_or(ReadError::UnknownCursor)?;
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Idle(cursor) => {
-                slot.state = State::AtWork(cursor.epoch);
+    pub(super) fn take(&mut self, id: CursorId) -> OrEnds<ReadCursor> {
+        let slot = self.slot(id).ok_or(ShardReadError::UnknownCursor)?;
+        match std::mem::replace(&mut slot.state, CursorState::Free) {
+            CursorState::Idle(cursor) => {
+                slot.state = CursorState::AtWork(cursor.epoch);
                 Ok(*cursor)
             }
             other => {
                 slot.state = other;
-                Err(ReadError::UnknownCursor)
+                Err(ShardReadError::UnknownCursor)
             }
         }
     }
 
     /// Keeps one for the next fetch: where it was taken from, or, a new one, in a slot of its own.
-    pub(super) fn keep(&mut self, id: Option<CursorId>, cursor: Cursor) -> OrEnds<CursorId> {
+    pub(super) fn keep(&mut self, id: Option<CursorId>, cursor: ReadCursor) -> OrEnds<CursorId> {
         match id {
             Some(id) => {
                 // It may have been closed while it was at work.
-                let slot = self.slot(id).ok_or(ReadError::UnknownCursor)?;
-                slot.state = State::Idle(Box::new(cursor));
+                let slot = self.slot(id).ok_or(ShardReadError::UnknownCursor)?;
+                slot.state = CursorState::Idle(Box::new(cursor));
                 Ok(id)
             }
             None => self.keep_new(cursor),
         }
     }
 
-    fn keep_new(&mut self, cursor: Cursor) -> OrEnds<CursorId> {
-        let free = self.slots.iter().position(|slot| matches!(slot.state, State::Free));
+    fn keep_new(&mut self, cursor: ReadCursor) -> OrEnds<CursorId> {
+        let free = self.slots.iter().position(|slot| matches!(slot.state, CursorState::Free));
         let at = match free {
             Some(at) => at,
             None if self.slots.len() < CURSORS_MAX => {
-                self.slots.push(Slot { generation: 0, state: State::Free });
+                self.slots.push(Slot { generation: 0, state: CursorState::Free });
                 self.slots.len() - 1
             }
-            None => return Err(ReadError::TooManyCursors),
+            None => return Err(ShardReadError::TooManyCursors),
         };
         let slot = &mut self.slots[at];
         slot.generation = slot.generation.wrapping_add(1);
-        slot.state = State::Idle(Box::new(cursor));
+        slot.state = CursorState::Idle(Box::new(cursor));
         Ok(CursorId { slot: at as u32, generation: slot.generation })
     }
 
     /// Frees the slot of one that was taken out and not kept again.
     pub(super) fn end_work(&mut self, id: CursorId) {
         if let Some(slot) = self.slot(id)
-            && let State::AtWork(_) = slot.state
+            && let CursorState::AtWork(_) = slot.state
         {
             slot.free();
         }
@@ -206,7 +210,7 @@ impl Cursors {
     /// Closes those that nobody waits for.
     pub(super) fn prune(&mut self) {
         for slot in &mut self.slots {
-            if let State::Idle(cursor) = &slot.state
+            if let CursorState::Idle(cursor) = &slot.state
                 && cursor.ticket.is_cancelled()
             {
                 slot.free();
@@ -217,7 +221,7 @@ impl Cursors {
     /// Tells the reads of all that are kept that others wait for them.
     pub(super) fn tell_waited_for(&self) {
         for slot in &self.slots {
-            if let State::Idle(cursor) = &slot.state {
+            if let CursorState::Idle(cursor) = &slot.state {
                 cursor.ticket.tell_waited_for();
             }
         }
@@ -236,14 +240,14 @@ impl Cursors {
 
     fn slot(&mut self, id: CursorId) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(id.slot as usize)?;
-        (slot.generation == id.generation && !matches!(slot.state, State::Free)).then_some(slot)
+        (slot.generation == id.generation && !matches!(slot.state, CursorState::Free)).then_some(slot)
     }
 }
 
 impl Slot {
-    /// A later user is told apart from this one, which may be at work still.
+    /// A later user is distinguished from this one, which may be at work still.
     fn free(&mut self) {
-        self.state = State::Free;
+        self.state = CursorState::Free;
         self.generation = self.generation.wrapping_add(1);
     }
 }

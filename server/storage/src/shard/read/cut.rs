@@ -3,7 +3,7 @@
 use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::message::{CutReply, CutStep, HeldSamples};
-use crate::shard::read::job::Job;
+use crate::shard::read::job::ReadJob;
 use crate::shard::{Host, Shard};
 use silverback_model::Epoch;
 use silverback_model::limits::CHUNK_RANGE_MS;
@@ -12,7 +12,7 @@ use silverback_model::limits::CHUNK_RANGE_MS;
 const STEP: u32 = 32;
 
 /// Does a step.
-pub(super) async fn step<H: Host>(job: &Job<H>, step: CutStep) -> OrEnds<CutReply> {
+pub(super) async fn step<H: Host>(job: &ReadJob<H>, step: CutStep) -> OrEnds<CutReply> {
     match step {
         CutStep::Count { begin_ms } => count(job, begin_ms).await.map(CutReply::Counted),
         CutStep::Begin { begin_ms } => {
@@ -25,7 +25,7 @@ pub(super) async fn step<H: Host>(job: &Job<H>, step: CutStep) -> OrEnds<CutRepl
     }
 }
 
-async fn count<H: Host>(job: &Job<H>, begin_ms: i64) -> OrEnds<HeldSamples> {
+async fn count<H: Host>(job: &ReadJob<H>, begin_ms: i64) -> OrEnds<HeldSamples> {
     let (mut held, mut from) = (HeldSamples::default(), 0);
     loop {
         let end = job.shard.borrow().store.end();

@@ -8,13 +8,13 @@ use crate::message::{Selection, SeriesBatch, SeriesBatchBuilder};
 use crate::shard::Host;
 use crate::shard::Shard;
 use crate::shard::exemplars::STEP;
-use crate::shard::exemplars::ring::Kept;
-use crate::shard::read::cursors::{Cursor, Found, Rows};
-use crate::shard::read::job::Job;
+use crate::shard::exemplars::ring::StoredExemplar;
+use crate::shard::read::cursors::{CursorRows, FoundSeries, ReadCursor};
+use crate::shard::read::job::ReadJob;
 
 /// Those of some series that have an exemplar in the range: of the series that have any at all, for these are few.
 pub(super) async fn in_range<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     series: &RoaringBitmap,
     selection: &Selection,
 ) -> OrEnds<Vec<SeriesRef>> {
@@ -28,12 +28,12 @@ pub(super) async fn in_range<H: Host>(
 
 /// The next series of a cursor with their exemplars, about `bytes` of them.
 pub(super) async fn next_batch<H: Host>(
-    job: &Job<H>,
-    cursor: &mut Cursor,
+    job: &ReadJob<H>,
+    cursor: &mut ReadCursor,
     bytes: usize,
 ) -> OrEnds<SeriesBatch> {
-    let Cursor { rows, next, selection, .. } = cursor;
-    let Rows::Series(found) = rows else { unreachable!("the cursor is one over series") };
+    let ReadCursor { rows, next, selection, .. } = cursor;
+    let CursorRows::Series(found) = rows else { unreachable!("the cursor is one over series") };
     let (mut batch, mut reserved) = (SeriesBatchBuilder::default(), job.memory.nothing());
     while *next < found.len() && batch.bytes() < bytes {
         let one = found[*next];
@@ -72,10 +72,10 @@ impl Shard {
     /// The last one that was added, where there may be more.
     fn begin_exemplars(
         &self,
-        one: Found,
+        one: FoundSeries,
         selection: &Selection,
         batch: &mut SeriesBatchBuilder,
-    ) -> Option<Kept> {
+    ) -> Option<StoredExemplar> {
         if !one.is(self.store.id(one.series)) || !self.exemplars.has_any(one.series, range_of(selection)) {
             return None;
         }
@@ -85,11 +85,11 @@ impl Shard {
 
     fn add_exemplars(
         &self,
-        one: Found,
+        one: FoundSeries,
         selection: &Selection,
-        passed: Option<&Kept>,
+        passed: Option<&StoredExemplar>,
         batch: &mut SeriesBatchBuilder,
-    ) -> Option<Kept> {
+    ) -> Option<StoredExemplar> {
         // It may have gone since it was begun.
         if !one.is(self.store.id(one.series)) {
             return None;

@@ -1,12 +1,12 @@
-//! Batches of series: labels and chunks are copied once, from where they lie into one piece of memory.
+//! Batches of series: labels and chunks are copied once, from where they are into one piece of memory.
 //!
 //! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
 
 use super::OrEnds;
 use crate::cell::rest;
 use crate::message::{ChunkOf, ExternalView, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
-use crate::shard::read::cursors::{Cursor, Found, Rows};
-use crate::shard::read::job::Job;
+use crate::shard::read::cursors::{CursorRows, FoundSeries, ReadCursor};
+use crate::shard::read::job::ReadJob;
 use crate::shard::{Host, Shard};
 use silverback_model::gorilla::SealedChunk;
 
@@ -14,7 +14,7 @@ use silverback_model::gorilla::SealedChunk;
 const STEP_SERIES: usize = 16;
 /// ... so many chunks, ...
 const STEP_CHUNKS: usize = 64;
-/// ... and so many bytes at the most, but for the last one's: some 10 µs. A batch pays for them afterwards.
+/// ... and so many bytes at most, but for the last one's: some 10 µs. A batch pays for them afterwards.
 const STEP_BYTES: usize = 16 << 10;
 
 /// Late samples that are folded first take as long as so many chunks that are copied.
@@ -27,19 +27,19 @@ const LABELS_BYTES: usize = 256;
 
 /// The next series of a cursor, about `bytes` of them.
 pub(super) async fn next_batch<H: Host>(
-    job: &Job<H>,
-    cursor: &mut Cursor,
+    job: &ReadJob<H>,
+    cursor: &mut ReadCursor,
     bytes: usize,
 ) -> OrEnds<SeriesBatch> {
-    let Cursor { rows, next, selection, wanted, .. } = cursor;
-    let (Rows::Series(found), Wanted::Series(wanted)) = (rows, &*wanted) else {
+    let ReadCursor { rows, next, selection, wanted, .. } = cursor;
+    let (CursorRows::Series(found), Wanted::Series(wanted)) = (rows, &*wanted) else {
         unreachable!("the cursor is one over series")
     };
     let with_chunks = wanted.has_chunks();
     let usual_bytes = if with_chunks { SERIES_BYTES } else { LABELS_BYTES };
     let room = bytes.min((found.len() - *next) * usual_bytes);
     let mut reserved = job.memory.nothing();
-    // An eighth for where each lies.
+    // An eighth for where each is.
     job.pay(&mut reserved, room + room / 8).await?;
     let mut filling = Filling {
         found,
@@ -62,7 +62,7 @@ pub(super) async fn next_batch<H: Host>(
 
 /// A batch and what goes into it.
 struct Filling<'a> {
-    found: &'a [Found],
+    found: &'a [FoundSeries],
     /// The first that isn't in it.
     next: &'a mut usize,
     selection: &'a Selection,
@@ -72,7 +72,7 @@ struct Filling<'a> {
     bytes: usize,
     /// Up to when the last one's samples are in it, in ms, where the others are still to be added.
     added_to_ms: Option<i64>,
-    /// From when on its native histograms are still to be added, in ms, where they are: they come behind its floats.
+    /// From when on its native histograms are still to be added, in ms, where they are: they come after its floats.
     histograms_from_ms: Option<i64>,
 }
 
@@ -116,7 +116,7 @@ impl Filling<'_> {
         self.is_between_series() && left.chunks > 0 && self.batch.bytes() < bytes_max
     }
 
-    fn look_ahead(&self, shard: &Shard, series: &[Found]) {
+    fn look_ahead(&self, shard: &Shard, series: &[FoundSeries]) {
         let store = &shard.store;
         series.iter().for_each(|one| store.prefetch_history(one.series));
         series.iter().for_each(|one| store.prefetch_lists(one.series));
@@ -127,7 +127,7 @@ impl Filling<'_> {
     }
 
     /// Adds a found series; not where it is gone or has nothing in the range.
-    fn add_series(&mut self, shard: &mut Shard, one: Found, left: &mut StepLeft) {
+    fn add_series(&mut self, shard: &mut Shard, one: FoundSeries, left: &mut StepLeft) {
         if !one.is(shard.store.id(one.series)) || !shard.overlaps(one.series, self.selection) {
             return;
         }
@@ -144,7 +144,7 @@ impl Filling<'_> {
         }
     }
 
-    fn begin_series(&mut self, shard: &Shard, one: Found) {
+    fn begin_series(&mut self, shard: &Shard, one: FoundSeries) {
         let (index, labels) = (&shard.index, shard.store.labels(one.series));
         self.batch.begin_series(|out| match self.view {
             None => index.put_canonical(labels, out),
@@ -153,7 +153,7 @@ impl Filling<'_> {
     }
 
     /// Adds the chunks after a time to the series that was begun last, or as many as the step may.
-    fn add_chunks(&mut self, shard: &Shard, one: Found, added_to_ms: Option<i64>, left: &mut StepLeft) {
+    fn add_chunks(&mut self, shard: &Shard, one: FoundSeries, added_to_ms: Option<i64>, left: &mut StepLeft) {
         // It may have gone since it was begun.
         if one.is(shard.store.id(one.series)) {
             let added_to_ms = shard.add_chunks(one, self.selection, added_to_ms, &mut self.batch, left);
@@ -165,7 +165,7 @@ impl Filling<'_> {
     }
 
     /// Adds chunks of native histograms from a time on to the series that was begun last, or as many as the step may.
-    fn add_histograms(&mut self, shard: &Shard, one: Found, from_ms: i64, left: &mut StepLeft) {
+    fn add_histograms(&mut self, shard: &Shard, one: FoundSeries, from_ms: i64, left: &mut StepLeft) {
         if one.is(shard.store.id(one.series)) && shard.store.has_histograms(one.series) {
             let range_ms = (from_ms, self.selection.max_ms);
             self.histograms_from_ms = shard.add_histograms(one, range_ms, &mut self.batch, left);
@@ -192,7 +192,7 @@ impl Shard {
     /// Adds some chunks of native histograms of a range to a batch, oldest first. From when on there are more, in ms.
     fn add_histograms(
         &self,
-        Found { series, .. }: Found,
+        FoundSeries { series, .. }: FoundSeries,
         (from_ms, max_ms): (i64, i64),
         batch: &mut SeriesBatchBuilder,
         left: &mut StepLeft,
@@ -212,7 +212,7 @@ impl Shard {
     /// where samples up to then are in the batch. The newest sample's time where there may be more.
     fn add_chunks(
         &self,
-        Found { series, .. }: Found,
+        FoundSeries { series, .. }: FoundSeries,
         selection: &Selection,
         added_to_ms: Option<i64>,
         batch: &mut SeriesBatchBuilder,

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::OrEnds;
-use crate::message::{ReadError, ReadTicket};
-use crate::shard::read::memory::{OfRead, Reservation};
+use crate::message::{ReadTicket, ShardReadError};
+use crate::shard::read::memory::{OfRead, ReadReservation};
 use crate::shard::{Host, Shard};
 use silverback_model::Epoch;
 
@@ -13,7 +13,7 @@ use silverback_model::Epoch;
 const PAID_AHEAD_BYTES: usize = 16 << 10;
 
 /// A request at work.
-pub(super) struct Job<H> {
+pub(super) struct ReadJob<H> {
     pub(super) shard: Rc<RefCell<Shard>>,
     pub(super) host: H,
     pub(super) ticket: ReadTicket,
@@ -21,7 +21,7 @@ pub(super) struct Job<H> {
     pub(super) memory: OfRead,
 }
 
-impl<H: Host> Job<H> {
+impl<H: Host> ReadJob<H> {
     /// Called at each step of a loop: lets traffic have its turn where the slice is spent. An error:
     /// nobody waits for the read any more.
     pub(super) async fn yield_if_needed(&self) -> OrEnds<()> {
@@ -30,18 +30,18 @@ impl<H: Host> Job<H> {
     }
 
     fn check_cancelled(&self) -> OrEnds<()> {
-        if self.ticket.is_cancelled() { Err(ReadError::Cancelled) } else { Ok(()) }
+        if self.ticket.is_cancelled() { Err(ShardReadError::Cancelled) } else { Ok(()) }
     }
 
     /// Waits for memory that the read is to collect something in. No slice is held meanwhile.
-    pub(super) async fn reserve(&self, bytes: usize) -> OrEnds<Reservation> {
+    pub(super) async fn reserve(&self, bytes: usize) -> OrEnds<ReadReservation> {
         let mut reserved = self.memory.nothing();
         self.grow(&mut reserved, bytes).await?;
         Ok(reserved)
     }
 
     /// Waits until a batch that has grown to so many bytes is paid for.
-    pub(super) async fn pay(&self, reserved: &mut Reservation, batch_bytes: usize) -> OrEnds<()> {
+    pub(super) async fn pay(&self, reserved: &mut ReadReservation, batch_bytes: usize) -> OrEnds<()> {
         match batch_bytes.checked_sub(reserved.bytes()) {
             None | Some(0) => Ok(()),
             Some(owed) => self.grow(reserved, owed.max(PAID_AHEAD_BYTES)).await,
@@ -49,7 +49,7 @@ impl<H: Host> Job<H> {
     }
 
     /// Waits for so many bytes more.
-    pub(super) async fn grow(&self, reserved: &mut Reservation, bytes: usize) -> OrEnds<()> {
+    pub(super) async fn grow(&self, reserved: &mut ReadReservation, bytes: usize) -> OrEnds<()> {
         if reserved.try_grow(bytes)? {
             return Ok(());
         }
@@ -70,10 +70,10 @@ pub(super) mod tests {
     use silverback_model::ShardId;
 
     /// On an empty shard, with memory as it likes.
-    pub(crate) fn job() -> Job<Alone> {
+    pub(crate) fn job() -> ReadJob<Alone> {
         let ticket = ReadTicket::issue();
         let memory = ReadMemory::new(usize::MAX).of(&ticket);
         let shard = Rc::new(RefCell::new(Shard::new(ShardId(0), usize::MAX)));
-        Job { shard, host: Alone, ticket, epoch: Epoch::FIRST, memory }
+        ReadJob { shard, host: Alone, ticket, epoch: Epoch::FIRST, memory }
     }
 }

@@ -9,26 +9,26 @@ use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::{Selection, TextBatch};
-use crate::shard::index::{Listed, Moment, NameRef, NamesListed, PairsListed};
-use crate::shard::read::cursors::{Cursor, Rows};
-use crate::shard::read::job::Job;
+use crate::shard::index::{IndexMoment, ListProgress, NameRef, NamesListed, PairsListed};
+use crate::shard::read::cursors::{CursorRows, ReadCursor};
+use crate::shard::read::job::ReadJob;
 use crate::shard::read::matching::{Answered, PLACES, Pairs, answered, pairs_of};
-use crate::shard::read::memory::Reservation;
+use crate::shard::read::memory::ReadReservation;
 use crate::shard::read::sort::{sort_bytes, sort_in_slices};
 use crate::shard::{Host, Shard};
 
 /// Series that are looked at between two looks at the slice: some µs.
 const STEP: usize = 32;
 
-/// Texts that are copied between two looks at the slice: a value has 8 KiB at the most.
+/// Texts that are copied between two looks at the slice: a value has 8 KiB at most.
 const TEXTS_STEP: usize = 16;
 
 /// The names of the labels that the series of a selection have.
 pub(super) async fn find_names<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     selection: &Selection,
-    moment: Moment,
-) -> OrEnds<(Rows, Reservation)> {
+    moment: IndexMoment,
+) -> OrEnds<(CursorRows, ReadReservation)> {
     let names_max = job.shard.borrow().index.name_count();
     let mut reserved = job.reserve(3 * names_max * size_of::<NameRef>()).await?;
     let mut names = all_names(job).await?;
@@ -46,12 +46,12 @@ pub(super) async fn find_names<H: Host>(
     });
     let names = names.await?;
     reserved.shrink_to(names.capacity() * size_of::<NameRef>());
-    Ok((Rows::Names(names), reserved))
+    Ok((CursorRows::Names(names), reserved))
 }
 
-pub(super) async fn all_names<H: Host>(job: &Job<H>) -> OrEnds<Vec<NameRef>> {
+pub(super) async fn all_names<H: Host>(job: &ReadJob<H>) -> OrEnds<Vec<NameRef>> {
     let mut listed = NamesListed::default();
-    while job.shard.borrow().index.list_names(PLACES, &mut listed) == Listed::Part {
+    while job.shard.borrow().index.list_names(PLACES, &mut listed) == ListProgress::Part {
         job.yield_if_needed().await?;
     }
     Ok(listed.into_names())
@@ -59,7 +59,7 @@ pub(super) async fn all_names<H: Host>(job: &Job<H>) -> OrEnds<Vec<NameRef>> {
 
 /// Few series: their own labels are looked at.
 async fn names_of_series<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     series: &Answered,
     selection: &Selection,
 ) -> OrEnds<Vec<NameRef>> {
@@ -80,7 +80,7 @@ async fn names_of_series<H: Host>(
 
 /// Many series: one of each name is looked for.
 async fn names_with_series<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     mut names: Vec<NameRef>,
     mut sought: Sought<'_>,
 ) -> OrEnds<Vec<NameRef>> {
@@ -98,11 +98,11 @@ async fn names_with_series<H: Host>(
 
 /// The values that a label has in the series of a selection.
 pub(super) async fn find_values<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     name: &str,
     selection: &Selection,
-    moment: Moment,
-) -> OrEnds<(Rows, Reservation)> {
+    moment: IndexMoment,
+) -> OrEnds<(CursorRows, ReadReservation)> {
     let Pairs { pairs: values, mut reserved } = match selection.is_everything() {
         true => pairs_of(job, name).await?,
         false => {
@@ -118,12 +118,12 @@ pub(super) async fn find_values<H: Host>(
     let values = sort_in_slices(values, job, |a, b| job.shard.borrow().index.compare(&[*a], &[*b], moment));
     let values = values.await?;
     reserved.shrink_to(values.capacity() * size_of::<LabelRef>());
-    Ok((Rows::Values(values), reserved))
+    Ok((CursorRows::Values(values), reserved))
 }
 
 /// Few series: their own labels are looked at.
 async fn values_of_series<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     name: &str,
     series: &Answered,
     selection: &Selection,
@@ -156,7 +156,7 @@ async fn values_of_series<H: Host>(
 }
 
 /// Many series: one of each value is looked for.
-async fn values_with_series<H: Host>(job: &Job<H>, name: &str, mut sought: Sought<'_>) -> OrEnds<Pairs> {
+async fn values_with_series<H: Host>(job: &ReadJob<H>, name: &str, mut sought: Sought<'_>) -> OrEnds<Pairs> {
     let Pairs { mut pairs, reserved } = pairs_of(job, name).await?;
     let mut kept = 0;
     for at in 0..pairs.len() {
@@ -173,21 +173,21 @@ async fn values_with_series<H: Host>(job: &Job<H>, name: &str, mut sought: Sough
 struct Sought<'a> {
     series: Answered,
     selection: &'a Selection,
-    moment: Moment,
+    moment: IndexMoment,
     /// How many more are looked at in vain before those that have nothing in the range are taken out: then
     /// none of them is looked at for each of its labels. `None`: they are out.
     in_vain_left: Option<u64>,
 }
 
 impl<'a> Sought<'a> {
-    fn new(series: Answered, selection: &'a Selection, moment: Moment) -> Self {
-        // Half as many as there are: to take them out is half as dear, for they come in their order then.
+    fn new(series: Answered, selection: &'a Selection, moment: IndexMoment) -> Self {
+        // Half as many as there are: to take them out is half as expensive, because they come in their order then.
         let in_vain_left = Some(series.bitmap.len() / 2);
         Self { series, selection, moment, in_vain_left }
     }
 
-    /// Whether one of the series has the label and a sample in the range. Mostly the first pair tells.
-    async fn has_series<H: Host>(&mut self, job: &Job<H>, name: &str) -> OrEnds<bool> {
+    /// Whether one of the series has the label and a sample in the range. Mostly the first pair shows it.
+    async fn has_series<H: Host>(&mut self, job: &ReadJob<H>, name: &str) -> OrEnds<bool> {
         let mut listed = PairsListed::default();
         loop {
             let step = job.shard.borrow().index.list_pairs(name, STEP, &mut listed);
@@ -196,7 +196,7 @@ impl<'a> Sought<'a> {
                     return Ok(true);
                 }
             }
-            if step == Listed::All {
+            if step == ListProgress::All {
                 return Ok(false);
             }
             job.yield_if_needed().await?;
@@ -204,11 +204,11 @@ impl<'a> Sought<'a> {
     }
 
     /// Whether one of the series has the pair and a sample in the range.
-    async fn is_wanted<H: Host>(&mut self, job: &Job<H>, pair: LabelRef) -> OrEnds<bool> {
+    async fn is_wanted<H: Host>(&mut self, job: &ReadJob<H>, pair: LabelRef) -> OrEnds<bool> {
         let mut from = Some(0);
         while let Some(first) = from {
             let looked = self.look(&job.shard.borrow(), pair, first);
-            // Also where the first look tells: there is another pair after this one.
+            // Also where the first look shows it: there is another pair after this one.
             job.yield_if_needed().await?;
             from = match looked {
                 Looked::Found => return Ok(true),
@@ -247,7 +247,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Takes the series out that have nothing in the range.
-    async fn narrow<H: Host>(&mut self, job: &Job<H>) -> OrEnds<()> {
+    async fn narrow<H: Host>(&mut self, job: &ReadJob<H>) -> OrEnds<()> {
         let (mut from, mut step) = (Some(0), Vec::with_capacity(STEP));
         while let Some(first) = from {
             let mut series = self.series.bitmap.range(first..);
@@ -278,20 +278,20 @@ enum Looked {
 
 impl Shard {
     /// The name or value of a cursor's next row; `None`: it went.
-    fn next_text(&self, cursor: &Cursor) -> Option<&str> {
-        let Cursor { rows, next, moment, .. } = cursor;
+    fn next_text(&self, cursor: &ReadCursor) -> Option<&str> {
+        let ReadCursor { rows, next, moment, .. } = cursor;
         match rows {
-            Rows::Names(names) => self.index.name_since(names[*next], *moment),
-            Rows::Values(pairs) => self.index.value_since(pairs[*next], *moment),
-            Rows::Series(_) => unreachable!("the cursor is one over texts"),
+            CursorRows::Names(names) => self.index.name_since(names[*next], *moment),
+            CursorRows::Values(pairs) => self.index.value_since(pairs[*next], *moment),
+            CursorRows::Series(_) => unreachable!("the cursor is one over texts"),
         }
     }
 }
 
 /// The next texts of a cursor, about `bytes` of them.
 pub(super) async fn next_batch<H: Host>(
-    job: &Job<H>,
-    cursor: &mut Cursor,
+    job: &ReadJob<H>,
+    cursor: &mut ReadCursor,
     bytes: usize,
 ) -> OrEnds<TextBatch> {
     let mut batch = TextBatch::default();

@@ -6,9 +6,9 @@ use roaring::RoaringBitmap;
 
 use super::OrEnds;
 use crate::cell::series::LabelRef;
-use crate::shard::index::{Listed, Moment, PairsListed};
-use crate::shard::read::job::Job;
-use crate::shard::read::memory::Reservation;
+use crate::shard::index::{IndexMoment, ListProgress, PairsListed};
+use crate::shard::read::job::ReadJob;
+use crate::shard::read::memory::ReadReservation;
 use crate::shard::{Host, Shard};
 use silverback_model::{CellId, Epoch, Matcher, Searching};
 
@@ -24,11 +24,11 @@ const SETS_AT_ONCE: usize = 3;
 /// The series that match, of the cells that the shard answers for, and their memory.
 pub(super) struct Answered {
     pub(super) bitmap: RoaringBitmap,
-    _reserved: Reservation,
+    _reserved: ReadReservation,
 }
 
 /// The series that match. Series that come or go meanwhile may be in it or not.
-pub(super) async fn answered<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<Answered> {
+pub(super) async fn answered<H: Host>(job: &ReadJob<H>, matchers: &[Matcher]) -> OrEnds<Answered> {
     let set_bytes = job.shard.borrow().index.set_bytes_max();
     let mut reserved = job.reserve(SETS_AT_ONCE * set_bytes).await?;
     job.yield_if_needed().await?;
@@ -39,7 +39,7 @@ pub(super) async fn answered<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrE
 }
 
 /// The series of all cells that match.
-async fn matching<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<RoaringBitmap> {
+async fn matching<H: Host>(job: &ReadJob<H>, matchers: &[Matcher]) -> OrEnds<RoaringBitmap> {
     let (narrow, wide) = in_order(matchers);
     let mut found: Option<RoaringBitmap> = None;
     for matcher in narrow {
@@ -73,7 +73,7 @@ fn in_order(matchers: &[Matcher]) -> (Vec<&Matcher>, Vec<&Matcher>) {
 }
 
 /// Takes out the series of cells that another shard answers for.
-async fn drop_foreign<H: Host>(job: &Job<H>, series: &mut RoaringBitmap) -> OrEnds<()> {
+async fn drop_foreign<H: Host>(job: &ReadJob<H>, series: &mut RoaringBitmap) -> OrEnds<()> {
     let cells = job.shard.borrow().cells.len();
     for cell in 0..cells {
         let foreign = job.shard.borrow().foreign_in(CellId(cell as u16), job.epoch);
@@ -100,7 +100,7 @@ impl Shard {
 /// Looks at the values of the label that decide. Where the matcher takes a missing label, what doesn't
 /// match is taken away from the series; otherwise only what matches stays.
 async fn narrow_by_values<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     matcher: &Matcher,
     so_far: RoaringBitmap,
 ) -> OrEnds<RoaringBitmap> {
@@ -117,7 +117,7 @@ async fn narrow_by_values<H: Host>(
 
 /// The values that decide are named: they are looked up.
 async fn mark_named<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     matcher: &Matcher,
     values: impl Iterator<Item = &str>,
     so_far: &RoaringBitmap,
@@ -137,7 +137,7 @@ async fn mark_named<H: Host>(
 
 /// Any value may decide: each is searched.
 async fn mark_searched<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     matcher: &Matcher,
     takes_missing: bool,
     so_far: &RoaringBitmap,
@@ -189,9 +189,9 @@ enum Searched {
 }
 
 fn search_pair<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     pair: LabelRef,
-    moment: Moment,
+    moment: IndexMoment,
     searching: &mut Searching<'_>,
 ) -> Searched {
     let shard = job.shard.borrow();
@@ -204,7 +204,7 @@ fn search_pair<H: Host>(
     }
 }
 
-async fn search_on<H: Host>(job: &Job<H>, value: &str, searching: &mut Searching<'_>) -> OrEnds<bool> {
+async fn search_on<H: Host>(job: &ReadJob<H>, value: &str, searching: &mut Searching<'_>) -> OrEnds<bool> {
     loop {
         job.yield_if_needed().await?;
         if let Some(is_match) = searching.matches(value, || job.host.is_slice_spent()) {
@@ -216,17 +216,17 @@ async fn search_on<H: Host>(job: &Job<H>, value: &str, searching: &mut Searching
 /// The pairs of a name, and their memory.
 pub(super) struct Pairs {
     pub(super) pairs: Vec<LabelRef>,
-    pub(super) reserved: Reservation,
+    pub(super) reserved: ReadReservation,
 }
 
 /// The pairs of a name. Pairs that come or go meanwhile may be in it or not.
-pub(super) async fn pairs_of<H: Host>(job: &Job<H>, name: &str) -> OrEnds<Pairs> {
+pub(super) async fn pairs_of<H: Host>(job: &ReadJob<H>, name: &str) -> OrEnds<Pairs> {
     let values = job.shard.borrow().index.value_count(name);
     // Some more may come while they are listed.
     let room = values + values / 8;
     let reserved = job.reserve(room * size_of::<LabelRef>()).await?;
     let mut listed = PairsListed::with_room(room);
-    while job.shard.borrow().index.list_pairs(name, PLACES, &mut listed) == Listed::Part {
+    while job.shard.borrow().index.list_pairs(name, PLACES, &mut listed) == ListProgress::Part {
         job.yield_if_needed().await?;
     }
     Ok(Pairs { pairs: listed.into_pairs(), reserved })

@@ -13,15 +13,15 @@ use std::rc::Rc;
 use futures::future::select;
 
 use super::OrEnds;
-use crate::message::{ReadError, ReadTicket};
+use crate::message::{ReadTicket, ShardReadError};
 use silverback_host::waiters::Changes;
 
 /// A bound on what reads collect. A clone is the same bound.
 #[derive(Debug, Clone)]
-pub struct ReadMemory(Rc<State>);
+pub struct ReadMemory(Rc<ReadMemoryState>);
 
 #[derive(Debug)]
-struct State {
+struct ReadMemoryState {
     bytes_max: usize,
     taken_bytes: Cell<usize>,
     /// By the reads' numbers, the oldest first.
@@ -51,7 +51,7 @@ struct Present {
 
 /// Memory that a read has, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Reservation {
+pub(super) struct ReadReservation {
     read: Present,
     bytes: usize,
 }
@@ -59,7 +59,7 @@ pub(super) struct Reservation {
 impl ReadMemory {
     /// With so many bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(Rc::new(State {
+        Self(Rc::new(ReadMemoryState {
             bytes_max,
             taken_bytes: Cell::default(),
             reads: RefCell::default(),
@@ -145,20 +145,20 @@ impl Drop for Present {
 
 impl OfRead {
     /// A reservation of nothing yet.
-    pub(super) fn nothing(&self) -> Reservation {
-        Reservation { read: self.0.clone(), bytes: 0 }
+    pub(super) fn nothing(&self) -> ReadReservation {
+        ReadReservation { read: self.0.clone(), bytes: 0 }
     }
 }
 
-impl Reservation {
+impl ReadReservation {
     /// Takes so many bytes more, if they can be had now. An error: they never can.
     pub(super) fn try_grow(&mut self, bytes: usize) -> OrEnds<bool> {
         let Present { memory, number } = &self.read;
-        let State { bytes_max, taken_bytes, .. } = &*memory.0;
+        let ReadMemoryState { bytes_max, taken_bytes, .. } = &*memory.0;
         // All that it has here, in other cursors too.
         let of_read = memory.change(*number, |read| read.bytes);
         if of_read.saturating_add(bytes) > *bytes_max {
-            return Err(ReadError::TooLarge { bytes_max: *bytes_max });
+            return Err(ShardReadError::TooLarge { bytes_max: *bytes_max });
         }
         let fits = taken_bytes.get().saturating_add(bytes) <= *bytes_max || memory.is_oldest(*number);
         if fits {
@@ -190,7 +190,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for ReadReservation {
     fn drop(&mut self) {
         self.read.memory.give_back(self.read.number, self.bytes);
     }
@@ -207,7 +207,7 @@ mod tests {
         std::array::from_fn(|_| memory.of(&ReadTicket::issue()))
     }
 
-    fn reserve(read: &OfRead, bytes: usize) -> OrEnds<Option<Reservation>> {
+    fn reserve(read: &OfRead, bytes: usize) -> OrEnds<Option<ReadReservation>> {
         let mut reserved = read.nothing();
         Ok(reserved.try_grow(bytes)?.then_some(reserved))
     }
@@ -230,9 +230,9 @@ mod tests {
     fn what_alone_exceeds_the_bound_is_refused_at_once() {
         let memory = ReadMemory::new(100);
         let [read] = reads(&memory);
-        assert_eq!(reserve(&read, 101).unwrap_err(), ReadError::TooLarge { bytes_max: 100 });
+        assert_eq!(reserve(&read, 101).unwrap_err(), ShardReadError::TooLarge { bytes_max: 100 });
         let mut reserved = reserve(&read, 60).unwrap().unwrap();
-        assert_eq!(reserved.try_grow(41), Err(ReadError::TooLarge { bytes_max: 100 }));
+        assert_eq!(reserved.try_grow(41), Err(ShardReadError::TooLarge { bytes_max: 100 }));
         reserved.shrink_to(10);
         assert_eq!((reserved.try_grow(90), memory.taken_bytes()), (Ok(true), 100));
     }
@@ -242,7 +242,7 @@ mod tests {
         let memory = ReadMemory::new(100);
         let [read] = reads(&memory);
         let _first = reserve(&read, 60).unwrap().unwrap();
-        assert_eq!(reserve(&read, 41).unwrap_err(), ReadError::TooLarge { bytes_max: 100 });
+        assert_eq!(reserve(&read, 41).unwrap_err(), ShardReadError::TooLarge { bytes_max: 100 });
         let _second = reserve(&read, 40).unwrap().expect("the oldest one");
         assert_eq!(memory.taken_bytes(), 100);
     }

@@ -3,11 +3,11 @@
 use super::OrEnds;
 use crate::message::{MetadataPage, MetadataWanted, OwnedMetadata};
 use crate::shard::Host;
-use crate::shard::read::job::Job;
+use crate::shard::read::job::ReadJob;
 use silverback_model::Metadata;
 
 /// A page of what is said, names ascending.
-pub(super) async fn read<H: Host>(job: &Job<H>, wanted: &MetadataWanted) -> OrEnds<MetadataPage> {
+pub(super) async fn read<H: Host>(job: &ReadJob<H>, wanted: &MetadataWanted) -> OrEnds<MetadataPage> {
     let mut taking =
         Taking { wanted, page: MetadataPage::default(), of_metric: 0, metrics: 0, bytes: 0, is_done: false };
     if let Some(name) = &wanted.name {

@@ -24,19 +24,21 @@ pub(super) mod tests;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::message::{CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, SeriesWanted, Wanted};
-use crate::shard::read::cursors::{Cursor, Cursors};
-use crate::shard::read::job::Job;
+use crate::message::{
+    CursorId, Read, ReadReply, ReadRequest, ReadTicket, SeriesWanted, ShardReadError, Wanted,
+};
+use crate::shard::read::cursors::{Cursors, ReadCursor};
+use crate::shard::read::job::ReadJob;
 use crate::shard::read::series::Matched;
 use crate::shard::{Host, Shard};
 use silverback_host::waiters::{Changes, Waiters};
 use silverback_model::{Epoch, Matcher};
 
-pub(super) use cursors::Found;
+pub(super) use cursors::FoundSeries;
 pub use memory::ReadMemory;
 
 /// What a read looked for, or why it ended before.
-type OrEnds<T> = Result<T, ReadError>;
+type OrEnds<T> = Result<T, ShardReadError>;
 
 /// The reads of one shard: those at work, and the cursors that wait to be fetched from.
 #[derive(Debug)]
@@ -75,7 +77,7 @@ impl Reads {
         let Read { ticket, epoch, request } = read;
         let _at_work = self.begin(&shard, epoch, &request)?;
         let memory = self.memory.of(&ticket);
-        let job = Job { shard, host, ticket, epoch, memory };
+        let job = ReadJob { shard, host, ticket, epoch, memory };
         self.answer_begun(&job, request).await.map(Box::new)
     }
 
@@ -90,14 +92,18 @@ impl Reads {
         matchers: &[Matcher],
     ) -> OrEnds<Matched> {
         let memory = self.memory.of(ticket);
-        series::matched(&Job { shard, host, ticket: ticket.clone(), epoch, memory }, matchers).await
+        series::matched(&ReadJob { shard, host, ticket: ticket.clone(), epoch, memory }, matchers).await
     }
 
-    async fn answer_begun<H: Host>(self: &Rc<Self>, job: &Job<H>, request: ReadRequest) -> OrEnds<ReadReply> {
+    async fn answer_begun<H: Host>(
+        self: &Rc<Self>,
+        job: &ReadJob<H>,
+        request: ReadRequest,
+    ) -> OrEnds<ReadReply> {
         match request {
             ReadRequest::Open { selection, wanted, bytes } => {
                 self.check_room()?;
-                let cursor = Cursor::open(job, selection, wanted).await?;
+                let cursor = ReadCursor::open(job, selection, wanted).await?;
                 self.next_batch(job, cursor, None, bytes).await
             }
             ReadRequest::Fetch { cursor: id, bytes } => {
@@ -122,8 +128,8 @@ impl Reads {
     /// Makes a batch, and keeps the cursor where it has more.
     async fn next_batch<H: Host>(
         &self,
-        job: &Job<H>,
-        mut cursor: Cursor,
+        job: &ReadJob<H>,
+        mut cursor: ReadCursor,
         id: Option<CursorId>,
         bytes: usize,
     ) -> OrEnds<ReadReply> {
@@ -149,7 +155,7 @@ impl Reads {
     }
 
     /// Keeps a cursor for the next fetch, if there is one.
-    fn keep(&self, cursor: Cursor, id: Option<CursorId>) -> OrEnds<Option<CursorId>> {
+    fn keep(&self, cursor: ReadCursor, id: Option<CursorId>) -> OrEnds<Option<CursorId>> {
         if cursor.is_at_end() {
             return Ok(None);
         }
@@ -168,7 +174,7 @@ impl Reads {
             | ReadRequest::Cells => true,
         };
         if is_new && shard.borrow().ownership.is_stale(epoch) {
-            return Err(ReadError::Moved);
+            return Err(ShardReadError::Moved);
         }
         self.at_work.borrow_mut().push(epoch);
         Ok(AtWork { reads: Rc::clone(self), epoch })

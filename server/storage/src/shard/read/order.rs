@@ -9,7 +9,7 @@ use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::message::ExternalView;
 use crate::shard::Shard;
-use crate::shard::index::{LabelIndex, Moment, NameRef};
+use crate::shard::index::{IndexMoment, LabelIndex, NameRef};
 
 /// An order of series.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl<'a> Order<'a> {
         index: &LabelIndex,
         a: impl Iterator<Item = LabelRef>,
         b: impl Iterator<Item = LabelRef>,
-        moment: Moment,
+        moment: IndexMoment,
     ) -> Ordering {
         let (mut a, mut b) = (a, b);
         loop {
@@ -71,13 +71,13 @@ impl<'a> Order<'a> {
         shard: &Shard,
         a: SeriesRef,
         b: SeriesRef,
-        moment: Moment,
+        moment: IndexMoment,
     ) -> Ordering {
         let kept = |series| self.kept(&shard.index, shard.store.labels(series));
         self.compare(&shard.index, kept(a), kept(b), moment)
     }
 
-    fn longer_against_shorter(&self, index: &LabelIndex, next: LabelRef, moment: Moment) -> Ordering {
+    fn longer_against_shorter(&self, index: &LabelIndex, next: LabelRef, moment: IndexMoment) -> Ordering {
         let Some(view) = self.view else { return Ordering::Greater };
         match index.value_since(next, moment) {
             Some(_) => view.longer_against_shorter(index.name(index.name_of(next))),
@@ -143,7 +143,7 @@ mod tests {
 
     fn series() -> impl Strategy<Value = Vec<Labels>> {
         let named = labels(4).prop_map(|mut labels| {
-            // Its name lies in the middle.
+            // Its name is in the middle.
             labels.0.push(("c0".into(), "m".into()));
             labels.0.push(("__name__".into(), "m".into()));
             labels.0.sort();

@@ -5,12 +5,12 @@ use roaring::RoaringBitmap;
 use super::OrEnds;
 use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
-use crate::message::{ExternalView, ReadError, Selection};
-use crate::shard::read::cursors::{Found, Rows};
+use crate::message::{ExternalView, Selection, ShardReadError};
+use crate::shard::read::cursors::{CursorRows, FoundSeries};
 use crate::shard::read::exemplars;
-use crate::shard::read::job::Job;
+use crate::shard::read::job::ReadJob;
 use crate::shard::read::matching::{Answered, answered};
-use crate::shard::read::memory::Reservation;
+use crate::shard::read::memory::ReadReservation;
 use crate::shard::read::order::Order;
 use crate::shard::read::sort::{sort_bytes, sort_in_slices};
 use crate::shard::{Host, Shard};
@@ -31,15 +31,15 @@ const GROUP_SERIES_MEAN_MIN: usize = 16;
 /// Refs that are copied between two looks at the slice: a µs.
 const REFS_STEP: usize = 1024;
 
-/// How often series are looked for again, at the most, while refs are let go of.
+/// How often series are looked for again, at most, while refs are freed.
 const TRIES: usize = 8;
 
 /// Finds the series of a selection and sorts them by their labels, or by what is seen of these.
 pub(super) async fn find<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     selection: &Selection,
     view: Option<&ExternalView>,
-) -> OrEnds<(Rows, Reservation)> {
+) -> OrEnds<(CursorRows, ReadReservation)> {
     find_at_last(job, async || {
         let series = answered(job, &selection.matchers).await?;
         rows_of(job, selection, view, series).await
@@ -48,7 +48,10 @@ pub(super) async fn find<H: Host>(
 }
 
 /// The same of those that a cut of the range is of, which begins where the selection does.
-pub(super) async fn find_uncut<H: Host>(job: &Job<H>, selection: &Selection) -> OrEnds<(Rows, Reservation)> {
+pub(super) async fn find_uncut<H: Host>(
+    job: &ReadJob<H>,
+    selection: &Selection,
+) -> OrEnds<(CursorRows, ReadReservation)> {
     find_at_last(job, async || {
         let mut series = answered(job, &selection.matchers).await?;
         series.bitmap &= job.shard.borrow().late_marks.taken(selection.min_ms);
@@ -59,16 +62,16 @@ pub(super) async fn find_uncut<H: Host>(job: &Job<H>, selection: &Selection) -> 
 
 /// The same of those that have an exemplar in the range, whatever samples they have.
 pub(super) async fn find_with_exemplars<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     selection: &Selection,
-) -> OrEnds<(Rows, Reservation)> {
+) -> OrEnds<(CursorRows, ReadReservation)> {
     find_at_last(job, async || find_with_exemplars_once(job, selection).await).await
 }
 
 async fn find_with_exemplars_once<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     selection: &Selection,
-) -> OrEnds<(Rows, Reservation)> {
+) -> OrEnds<(CursorRows, ReadReservation)> {
     let series = answered(job, &selection.matchers).await?;
     let count = job.shard.borrow().exemplars.series_count();
     let reserved = reserve_rows(job, count).await?;
@@ -79,17 +82,17 @@ async fn find_with_exemplars_once<H: Host>(
 }
 
 /// Looks for series as [`unless_reused`] does, and where too many come and go, once more: series that come meanwhile may be
-/// in it or not, and then stand where those that went stood.
-async fn find_at_last<H: Host, T>(job: &Job<H>, find: impl AsyncFn() -> OrEnds<T>) -> OrEnds<T> {
+/// in it or not, and then are where those that went were.
+async fn find_at_last<H: Host, T>(job: &ReadJob<H>, find: impl AsyncFn() -> OrEnds<T>) -> OrEnds<T> {
     match unless_reused(job, &find).await? {
         Some(found) => Ok(found),
         None => find().await,
     }
 }
 
-/// Looks for series until no ref may have got another one meanwhile: that would stand where the former one belongs, and
+/// Looks for series until no ref may have got another one meanwhile: that would be where the former one belongs, and
 /// need not match. `None`: too many come and go.
-async fn unless_reused<H: Host, T>(job: &Job<H>, find: impl AsyncFn() -> OrEnds<T>) -> OrEnds<Option<T>> {
+async fn unless_reused<H: Host, T>(job: &ReadJob<H>, find: impl AsyncFn() -> OrEnds<T>) -> OrEnds<Option<T>> {
     for _ in 0..TRIES {
         let freed = job.shard.borrow().store.freed();
         let found = find().await?;
@@ -101,11 +104,11 @@ async fn unless_reused<H: Host, T>(job: &Job<H>, find: impl AsyncFn() -> OrEnds<
 }
 
 async fn rows_of<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     selection: &Selection,
     view: Option<&ExternalView>,
     series: Answered,
-) -> OrEnds<(Rows, Reservation)> {
+) -> OrEnds<(CursorRows, ReadReservation)> {
     let reserved = reserve_rows(job, series.bitmap.len() as usize).await?;
     let refs = in_range(job, &series.bitmap, selection).await?;
     drop(series);
@@ -118,47 +121,47 @@ async fn rows_of<H: Host>(
 }
 
 /// So many series: as refs, which are sorted, and then as what is kept.
-async fn reserve_rows<H: Host>(job: &Job<H>, count: usize) -> OrEnds<Reservation> {
-    let kept_bytes = count * size_of::<Found>();
+async fn reserve_rows<H: Host>(job: &ReadJob<H>, count: usize) -> OrEnds<ReadReservation> {
+    let kept_bytes = count * size_of::<FoundSeries>();
     let refs_bytes = count * size_of::<SeriesRef>();
     job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await
 }
 
 async fn kept_rows<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     refs: Vec<SeriesRef>,
-    mut reserved: Reservation,
-) -> OrEnds<(Rows, Reservation)> {
+    mut reserved: ReadReservation,
+) -> OrEnds<(CursorRows, ReadReservation)> {
     let found = found(job, &refs).await?;
     drop(refs);
-    reserved.shrink_to(found.capacity() * size_of::<Found>());
-    Ok((Rows::Series(found), reserved))
+    reserved.shrink_to(found.capacity() * size_of::<FoundSeries>());
+    Ok((CursorRows::Series(found), reserved))
 }
 
 /// The series that match, in no order that means something, and their memory.
 #[derive(Debug)]
 pub(in crate::shard) struct Matched {
-    pub(in crate::shard) series: Vec<Found>,
-    _reserved: Reservation,
+    pub(in crate::shard) series: Vec<FoundSeries>,
+    _reserved: ReadReservation,
 }
 
 /// Finds the series that match, for somebody who does to them what must be done to no other.
-pub(super) async fn matched<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<Matched> {
+pub(super) async fn matched<H: Host>(job: &ReadJob<H>, matchers: &[Matcher]) -> OrEnds<Matched> {
     let matched = unless_reused(job, async || matched_once(job, matchers).await).await?;
-    matched.ok_or(ReadError::Moved)
+    matched.ok_or(ShardReadError::Moved)
 }
 
-async fn matched_once<H: Host>(job: &Job<H>, matchers: &[Matcher]) -> OrEnds<Matched> {
+async fn matched_once<H: Host>(job: &ReadJob<H>, matchers: &[Matcher]) -> OrEnds<Matched> {
     let series = answered(job, matchers).await?;
     let count = series.bitmap.len() as usize;
-    let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<Found>())).await?;
+    let mut reserved = job.reserve(count * (size_of::<SeriesRef>() + size_of::<FoundSeries>())).await?;
     let found = found(job, &present(job, &series.bitmap).await?).await?;
-    reserved.shrink_to(count * size_of::<Found>());
+    reserved.shrink_to(count * size_of::<FoundSeries>());
     Ok(Matched { series: found, _reserved: reserved })
 }
 
 /// With what tells each from others that may have its ref later.
-async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> OrEnds<Vec<Found>> {
+async fn found<H: Host>(job: &ReadJob<H>, refs: &[SeriesRef]) -> OrEnds<Vec<FoundSeries>> {
     let mut found = Vec::with_capacity(refs.len());
     for step in refs.chunks(STEP) {
         {
@@ -166,14 +169,14 @@ async fn found<H: Host>(job: &Job<H>, refs: &[SeriesRef]) -> OrEnds<Vec<Found>> 
             let ids = step.iter().map(|series| (*series, shard.store.id(*series)));
             // A ref may have been given meanwhile to a series of a cell that another shard answers for.
             let own = ids.filter(|(_, id)| shard.ownership.answers(id.cell(), job.epoch));
-            found.extend(own.map(|(series, id)| Found::new(series, id)));
+            found.extend(own.map(|(series, id)| FoundSeries::new(series, id)));
         }
         job.yield_if_needed().await?;
     }
     Ok(found)
 }
 
-/// A series and where its labels lie among those of all.
+/// A series and where its labels are among those of all.
 #[derive(Debug, Clone, Copy)]
 struct Flat {
     series: SeriesRef,
@@ -181,9 +184,13 @@ struct Flat {
     end: u32,
 }
 
-/// Sorts series by a copy of their label refs that lies in one piece: else each comparison begins with
+/// Sorts series by a copy of their label refs that is in one piece: else each comparison begins with
 /// two loads from memory that nothing is near.
-async fn sort_flat<H: Host>(job: &Job<H>, refs: Vec<SeriesRef>, order: &Order<'_>) -> OrEnds<Vec<SeriesRef>> {
+async fn sort_flat<H: Host>(
+    job: &ReadJob<H>,
+    refs: Vec<SeriesRef>,
+    order: &Order<'_>,
+) -> OrEnds<Vec<SeriesRef>> {
     let mut reserved = job.reserve(2 * refs.len() * size_of::<Flat>()).await?;
     let (mut rows, mut labels) = (Vec::with_capacity(refs.len()), Vec::new());
     for step in refs.chunks(STEP) {
@@ -215,7 +222,7 @@ struct Grouped {
     series: SeriesRef,
 }
 
-/// Where the series of one first label lie.
+/// Where the series of one first label are.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     first: LabelRef,
@@ -226,7 +233,7 @@ struct Group {
 /// Sorts many series: by their first label, which is mostly the metric's name, and then those of each. Far
 /// fewer texts are compared so, and what a comparison looks at is near the core.
 async fn sort_grouped<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     refs: Vec<SeriesRef>,
     order: &Order<'_>,
 ) -> OrEnds<Vec<SeriesRef>> {
@@ -259,7 +266,7 @@ async fn sort_grouped<H: Host>(
 /// Series with the first of their labels that count. `None`: one has labels, and none that counts, so that its place
 /// may be between any groups.
 async fn by_first_label<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     refs: &[SeriesRef],
     order: &Order<'_>,
 ) -> OrEnds<Option<Vec<Grouped>>> {
@@ -282,9 +289,9 @@ async fn by_first_label<H: Host>(
     Ok(Some(grouped))
 }
 
-/// Where the series of each first label lie; `None` where these are more than `groups_max`.
+/// Where the series of each first label are; `None` where these are more than `groups_max`.
 async fn groups_of<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     grouped: &[Grouped],
     groups_max: usize,
 ) -> OrEnds<Option<Vec<Group>>> {
@@ -303,7 +310,7 @@ async fn groups_of<H: Host>(
     Ok(Some(groups))
 }
 
-/// How many of the groups are sorted together: one at the least.
+/// How many of the groups are sorted together: one at least.
 fn groups_of_run(groups: &[Group]) -> usize {
     let mut series = 0;
     let fits = groups.iter().position(|group| {
@@ -314,7 +321,7 @@ fn groups_of_run(groups: &[Group]) -> usize {
 }
 
 async fn sort_run<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     grouped: &[Grouped],
     run: &[Group],
     order: &Order<'_>,
@@ -331,7 +338,7 @@ async fn sort_run<H: Host>(
     }
 }
 
-async fn add_refs<H: Host>(job: &Job<H>, grouped: &[Grouped], to: &mut Vec<SeriesRef>) -> OrEnds<()> {
+async fn add_refs<H: Host>(job: &ReadJob<H>, grouped: &[Grouped], to: &mut Vec<SeriesRef>) -> OrEnds<()> {
     for step in grouped.chunks(REFS_STEP) {
         to.extend(step.iter().map(|one| one.series));
         job.yield_if_needed().await?;
@@ -341,7 +348,7 @@ async fn add_refs<H: Host>(job: &Job<H>, grouped: &[Grouped], to: &mut Vec<Serie
 
 /// Sorts series without another copy of anything.
 async fn sort_whole<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     refs: Vec<SeriesRef>,
     order: &Order<'_>,
 ) -> OrEnds<Vec<SeriesRef>> {
@@ -350,7 +357,7 @@ async fn sort_whole<H: Host>(
 }
 
 /// Those that are still there.
-async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> OrEnds<Vec<SeriesRef>> {
+async fn present<H: Host>(job: &ReadJob<H>, series: &RoaringBitmap) -> OrEnds<Vec<SeriesRef>> {
     let mut present = Vec::with_capacity(series.len() as usize);
     for (i, series) in series.iter().enumerate() {
         let series = SeriesRef(series);
@@ -366,7 +373,7 @@ async fn present<H: Host>(job: &Job<H>, series: &RoaringBitmap) -> OrEnds<Vec<Se
 
 /// Those that are still there and have something in the range: by their chunks' times alone.
 async fn in_range<H: Host>(
-    job: &Job<H>,
+    job: &ReadJob<H>,
     series: &RoaringBitmap,
     selection: &Selection,
 ) -> OrEnds<Vec<SeriesRef>> {
@@ -390,7 +397,7 @@ impl Shard {
     pub(super) fn prefetch_times(&self, series: &[SeriesRef], selection: &Selection) {
         let store = &self.store;
         series.iter().for_each(|one| store.prefetch(*one));
-        // Mostly the newest sample tells, which the line has.
+        // Mostly the newest sample shows it, which the line has.
         let need_more = || series.iter().filter(|one| store.newest_ms(**one) > selection.max_ms);
         need_more().for_each(|one| store.prefetch_history(*one));
         need_more().for_each(|one| store.prefetch_lists(*one));

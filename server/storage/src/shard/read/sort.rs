@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::OrEnds;
 use crate::shard::Host;
-use crate::shard::read::job::Job;
+use crate::shard::read::job::ReadJob;
 use silverback_model::merge::merge_runs;
 
 /// Items that are compared between two looks at the slice: some 10 µs, or, of long texts that begin
@@ -20,7 +20,7 @@ pub(super) const fn sort_bytes<T>(items: usize) -> usize {
 /// what is compared went, costs its own place alone.
 pub(super) async fn sort_in_slices<T: Copy, H: Host>(
     mut items: Vec<T>,
-    job: &Job<H>,
+    job: &ReadJob<H>,
     compare: impl Fn(&T, &T) -> Ordering,
 ) -> OrEnds<Vec<T>> {
     for run in items.chunks_mut(STEP) {

@@ -8,8 +8,8 @@ use futures::FutureExt;
 use futures::executor::block_on;
 
 use crate::message::{
-    CursorId, Read, ReadError, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch,
-    SeriesWanted, TextBatch, TextsWanted, Wanted,
+    CursorId, Read, ReadReply, ReadRequest, ReadTicket, Rows, Selection, SeriesBatch, SeriesWanted,
+    ShardReadError, TextBatch, TextsWanted, Wanted,
 };
 use crate::shard::ownership::Ownership;
 use crate::shard::scripted::Scripted;
@@ -29,12 +29,12 @@ fn ask_as(
     reads: &Rc<Reads>,
     ticket: &ReadTicket,
     request: ReadRequest,
-) -> Result<ReadReply, ReadError> {
+) -> Result<ReadReply, ShardReadError> {
     let read = Read { ticket: ticket.clone(), epoch: Epoch::FIRST, request };
     block_on(Rc::clone(reads).answer(Rc::clone(shard), Alone, read)).map(|reply| *reply)
 }
 
-fn ask(shard: &Shared, reads: &Rc<Reads>, request: ReadRequest) -> Result<ReadReply, ReadError> {
+fn ask(shard: &Shared, reads: &Rc<Reads>, request: ReadRequest) -> Result<ReadReply, ShardReadError> {
     ask_as(shard, reads, &ReadTicket::issue(), request)
 }
 
@@ -253,7 +253,7 @@ fn many_expressions_search_each_value_that_is_still_in_question_once() {
     use MatchOp::*;
     // Two hundred times the same is once.
     assert_eq!(searched(&[("instance", Regex, "i.*"); 200], 400), 400);
-    // What names its values goes first, wherever it stands; then one value is searched by each.
+    // What names its values goes first, wherever it is; then one value is searched by each.
     let texts: Vec<String> = (0..200).map(|i| format!("i.{{5}}|x{i}.*")).collect();
     let mut many: Vec<_> = texts.iter().map(|text| ("instance", Regex, &**text)).collect();
     many.push(("instance", Regex, "i00001|none"));
@@ -321,7 +321,7 @@ fn what_alone_takes_more_than_all_reads_may_is_refused() {
     let (shard, reads) = (shard(), Reads::new(13_000));
     append(&shard, EVER, &scrape(1000, 0));
     let all = open(Selection::everything(), SeriesWanted::Chunks.into(), 1);
-    assert_eq!(ask(&shard, &reads, all).unwrap_err(), ReadError::TooLarge { bytes_max: 13_000 });
+    assert_eq!(ask(&shard, &reads, all).unwrap_err(), ShardReadError::TooLarge { bytes_max: 13_000 });
     assert_eq!((reads.cursors(), reads.bytes()), (0, 0));
 }
 
@@ -403,7 +403,7 @@ fn a_bounded_number_of_cursors_is_open() {
     for _ in 0..CURSORS_MAX {
         one_more().unwrap();
     }
-    assert_eq!(one_more().unwrap_err(), ReadError::TooManyCursors);
+    assert_eq!(one_more().unwrap_err(), ShardReadError::TooManyCursors);
     assert_eq!(reads.cursors(), CURSORS_MAX);
 }
 
@@ -452,7 +452,7 @@ fn a_read_that_is_cancelled_stops_at_its_next_step_and_gives_all_of_its_memory_b
                 }
             });
             let answer = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read(&ticket)));
-            assert_eq!(answer.unwrap_err(), ReadError::Cancelled, "{kind} at {stop_at} of {steps}");
+            assert_eq!(answer.unwrap_err(), ShardReadError::Cancelled, "{kind} at {stop_at} of {steps}");
             assert_eq!(host.steps(), stop_at, "{kind}");
             assert_eq!((reads.cursors(), reads.bytes()), (0, 0), "{kind}");
         }
@@ -522,8 +522,8 @@ fn a_fetch_that_fails_leaves_no_cursor() {
     let cursor = next_of(&reply).unwrap();
     ticket.cancel();
     let fetched = ask_as(&shard, &reads, &ticket, ReadRequest::Fetch { cursor, bytes: 1 << 20 });
-    assert!(matches!(fetched, Err(ReadError::Cancelled | ReadError::UnknownCursor)), "{fetched:?}");
+    assert!(matches!(fetched, Err(ShardReadError::Cancelled | ShardReadError::UnknownCursor)), "{fetched:?}");
     assert_eq!((reads.cursors(), reads.bytes()), (0, 0));
     let again = ask(&shard, &reads, ReadRequest::Fetch { cursor, bytes: 1 });
-    assert_eq!(again.unwrap_err(), ReadError::UnknownCursor);
+    assert_eq!(again.unwrap_err(), ShardReadError::UnknownCursor);
 }

@@ -179,7 +179,7 @@ fn a_replay_has_the_same_samples_and_a_place_beyond_them_is_damage() {
         read.find_map(Result::err)
     };
     assert_eq!(replayed(&whole), None);
-    // The first run's gap is the first number behind the record's head and count.
+    // The first run's gap is the first number after the record's head and count.
     let at = whole.len() - 3;
     let mut beyond = whole.clone();
     beyond[at] = 1;

@@ -10,7 +10,7 @@ use silverback_model::SeriesRef;
 /// Takes the chunks of series.
 pub(super) type ChunksWriter = CountedWriter<WriteChunks>;
 
-/// The former ref: the next one is told as a step from it.
+/// The former ref: the next one is written as a step from it.
 #[derive(Debug, Default)]
 pub(super) struct WriteChunks {
     refs: RefSteps,
@@ -52,7 +52,7 @@ pub(super) fn put_chunks<'a>(
     entries.extend_from_slice(open);
 }
 
-/// The chunks of some series of a checkpoint; each series has three bytes at the least.
+/// The chunks of some series of a checkpoint; each series has three bytes at least.
 pub type ChunksRecord<'a> = CountedRecord<'a, ChunksReader>;
 
 /// All that a record has of a series' samples.

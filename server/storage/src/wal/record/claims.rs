@@ -23,7 +23,7 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClaimKind {
-    /// The log's own shard's, and all of it stands in this log.
+    /// The log's own shard's, and all of it is in this log.
     Owned = 0,
     /// The other shard's.
     Given = 1,

@@ -1,5 +1,5 @@
 //! Records of entries with their count in front: staged one after the other, and read so, with
-//! nothing behind the last.
+//! nothing after the last.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -38,7 +38,7 @@ impl<W: WriteEntry> CountedWriter<W> {
         &self.writer
     }
 
-    /// Lets `put` write the last entry anew, which it takes off itself.
+    /// Lets `put` write the last entry again, which it takes off itself.
     pub(super) fn put_again(&mut self, put: impl FnOnce(&mut W, &mut Vec<u8>)) {
         put(&mut self.writer, &mut self.entries);
     }

@@ -8,7 +8,7 @@ use silverback_model::{Exemplar, LabelBlock, SeriesRef};
 /// Takes exemplars.
 pub(super) type ExemplarsWriter = CountedWriter<WriteExemplars>;
 
-/// The former ref and the former time: the next ones are told as steps from them.
+/// The former ref and the former time: the next ones are written as steps from them.
 #[derive(Debug, Default)]
 pub(super) struct WriteExemplars {
     refs: RefSteps,
@@ -37,7 +37,7 @@ impl ExemplarsWriter {
     }
 }
 
-/// The exemplars of a group; each has eleven bytes at the least.
+/// The exemplars of a group; each has eleven bytes at least.
 pub type ExemplarsRecord<'a> = CountedRecord<'a, ExemplarsReader>;
 
 /// An exemplar as a record has it.

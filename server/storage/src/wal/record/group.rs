@@ -201,7 +201,7 @@ impl Journal for Group {
     }
 }
 
-/// Chunks as records tell them.
+/// Chunks as records have them.
 fn told(sealed: &[SealedChunk]) -> impl Iterator<Item = (i64, i64, &[u8])> {
     sealed.iter().map(|chunk| (chunk.min_timestamp_ms(), chunk.max_timestamp_ms(), chunk.bytes()))
 }

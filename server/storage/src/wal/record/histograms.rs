@@ -20,7 +20,7 @@ const STORED_LATE: u8 = 2;
 /// Takes histograms and chunks of them.
 pub(super) type HistogramsWriter = CountedWriter<WriteHistograms>;
 
-/// What the next entry is told as a step from.
+/// What the next entry is written as a step from.
 #[derive(Debug, Default)]
 pub(super) struct WriteHistograms {
     refs: RefSteps,
@@ -49,7 +49,7 @@ impl HistogramsWriter {
             writer.refs.put(entries, series);
             put_varint(entries, zigzag(timestamp_ms.wrapping_sub(writer.timestamp_ms)));
             writer.timestamp_ms = timestamp_ms;
-            // Its timestamp stands before it.
+            // Its timestamp is before it.
             let untimed = HistogramTimes { timestamp_ms: 0, start_timestamp_ms };
             let pieces = match histogram {
                 Untimed::AsItCame(pieces) => pieces,
@@ -100,7 +100,7 @@ fn put_open(entries: &mut Vec<u8>, open: Option<OpenHistogramBytes>) {
     entries.extend_from_slice(bytes);
 }
 
-/// The histograms of a group, or of some series of a checkpoint; each entry has four bytes at the least.
+/// The histograms of a group, or of some series of a checkpoint; each entry has four bytes at least.
 pub type HistogramsRecord<'a> = CountedRecord<'a, HistogramsReader>;
 
 /// What the log says of a series' histograms.

@@ -29,7 +29,7 @@ impl MetadataWriter {
     }
 }
 
-/// The metadata of a group; each has five bytes at the least.
+/// The metadata of a group; each has five bytes at least.
 pub type MetadataRecord<'a> = CountedRecord<'a, MetadataReader>;
 
 /// Metadata, and when somebody said so last, in ms on the wall clock.

@@ -1,8 +1,9 @@
 //! Records: what a frame of the log carries, to and from bytes.
 //!
-//! Writers stage columns that are written as they lie. Readers borrow from the payload, allocate
+//! Writers stage columns that are written as they are. Readers borrow from the payload, allocate
 //! nothing, and trust no byte. Knows nothing of frames and files: [`super::frame`] and
 //! [`super::segment`] do.
+mod checkpoint_frame;
 mod chunks;
 mod claims;
 mod counted;
@@ -15,7 +16,6 @@ mod replaced;
 mod runs;
 mod samples;
 mod series;
-mod snapshot;
 mod start_timestamps;
 mod value;
 mod varint;
@@ -29,6 +29,7 @@ mod tests;
 
 use std::iter::FusedIterator;
 
+pub use checkpoint_frame::{CHECKPOINT_FRAME_PARTS, CheckpointFrame};
 pub use chunks::{ChunksReader, ChunksRecord, SealedBytes, SealedChunks, SeriesChunks};
 pub use claims::{Claim, ClaimKind, ClaimsReader, ClaimsRecord};
 pub use counted::{Counted, CountedRecord, ReadEntry};
@@ -43,7 +44,6 @@ pub use removed::{RemovedReader, RemovedRecord};
 pub use replaced::{Replaced, ReplacedReader, ReplacedRecord};
 pub use samples::{LoggedSample, SamplesIter, SamplesRecord};
 pub use series::{NewSeries, RecordLabels, SeriesIter, SeriesReader, SeriesRecord};
-pub use snapshot::{SNAPSHOT_PARTS, Snapshot};
 pub use start_timestamps::{StartRun, StartTimestampsReader, StartTimestampsRecord};
 
 use varint::{end, length, take, take_array, take_byte, take_length};
@@ -154,7 +154,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a payload. Nothing comes after an error, but for one of start timestamps that are none of the samples
+/// The records of a payload. Nothing comes after an error, but for one of start timestamps that aren't of the samples
 /// in the record before.
 pub const fn records(payload: &[u8]) -> Records<'_> {
     Records { rest: payload, samples_before: 0 }
@@ -248,7 +248,7 @@ pub enum RecordError {
     #[error("labels are not UTF-8")]
     NotUtf8,
     /// A label is given by a number beyond the record's symbols.
-    #[error("symbol {0} is none of the record's")]
+    #[error("symbol {0} isn't one of the record's")]
     NoSuchSymbol(u64),
     /// A symbol ends before it begins, beyond the text, or within a character.
     #[error("symbol {0} is no piece of the record's text")]

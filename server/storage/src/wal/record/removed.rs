@@ -8,7 +8,7 @@ use silverback_model::{SeriesId, SeriesRef};
 /// Takes series that were removed.
 pub(super) type RemovedWriter = CountedWriter<WriteRemoved>;
 
-/// The former ref: the next one is told as a step from it.
+/// The former ref: the next one is written as a step from it.
 #[derive(Debug, Default)]
 pub(super) struct WriteRemoved {
     refs: RefSteps,
@@ -27,7 +27,7 @@ impl RemovedWriter {
     }
 }
 
-/// The series that were removed in a group; each has 17 bytes at the least.
+/// The series that were removed in a group; each has 17 bytes at least.
 pub type RemovedRecord<'a> = CountedRecord<'a, RemovedReader>;
 
 /// Reads a series that was removed.

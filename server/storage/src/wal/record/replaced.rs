@@ -1,7 +1,7 @@
 //! The Replaced record: what is left of series of which samples were deleted.
 //!
 //! In its group, samples of such a series may have been stored before and after: how many samples the group had
-//! by then tells which of them it has already, or hasn't any more.
+//! by then says which of them it has already, or hasn't any more.
 
 use super::chunks::{SeriesChunks, put_chunks, take_chunks};
 use super::counted::{CountedRecord, CountedWriter, ReadEntry, WriteEntry};
@@ -12,7 +12,7 @@ use silverback_model::SeriesRef;
 /// Takes what is left of series.
 pub(super) type ReplacedWriter = CountedWriter<WriteReplaced>;
 
-/// The former ref: the next one is told as a step from it.
+/// The former ref: the next one is written as a step from it.
 #[derive(Debug, Default)]
 pub(super) struct WriteReplaced {
     refs: RefSteps,
@@ -38,7 +38,7 @@ impl ReplacedWriter {
     }
 }
 
-/// What is left of some series; each has four bytes at the least.
+/// What is left of some series; each has four bytes at least.
 pub type ReplacedRecord<'a> = CountedRecord<'a, ReplacedReader>;
 
 /// What is left of a series.

@@ -143,7 +143,7 @@ impl<'a> SamplesRecord<'a> {
         Ok(Self { count, refs, times, marks, classes, values: rest })
     }
 
-    /// How many samples it says that it holds; it has half as many bytes at the least.
+    /// How many samples it says that it holds; it has half as many bytes at least.
     pub fn count(&self) -> usize {
         self.count
     }

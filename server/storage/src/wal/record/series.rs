@@ -156,7 +156,7 @@ impl<'a> SeriesRecord<'a> {
         Ok(Self { symbols: SymbolTable { ends, text }, count, entries: rest })
     }
 
-    /// How many series it says that it holds; each has 18 bytes at the least.
+    /// How many series it says that it holds; each has 18 bytes at least.
     pub fn count(&self) -> usize {
         self.count
     }

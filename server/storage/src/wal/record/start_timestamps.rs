@@ -8,7 +8,7 @@ use super::{RecordError, RecordType};
 /// Takes start timestamps.
 pub(super) type StartTimestampsWriter = CountedWriter<WriteStartTimestamps>;
 
-/// The last run, which may go on, and what it is told as a step from.
+/// The last run, which may go on, and what it is written as a step from.
 #[derive(Debug, Default)]
 pub(super) struct WriteStartTimestamps {
     run: StartRun,
@@ -53,7 +53,7 @@ impl StartTimestampsWriter {
     }
 }
 
-/// The start timestamps of a group; each run has three bytes at the least.
+/// The start timestamps of a group; each run has three bytes at least.
 pub type StartTimestampsRecord<'a> = CountedRecord<'a, StartTimestampsReader>;
 
 impl StartTimestampsRecord<'_> {
@@ -86,7 +86,7 @@ pub struct StartRun {
 }
 
 impl StartRun {
-    /// The place behind the last of them.
+    /// The place after the last of them.
     const fn end(self) -> u64 {
         self.first + self.samples
     }
@@ -120,7 +120,7 @@ mod tests {
     use super::super::{HEAD_BYTES, records};
     use super::*;
 
-    /// Runs of a record with these numbers behind its count.
+    /// Runs of a record with these numbers after its count.
     fn read(count: u32, numbers: &[u64]) -> Result<Vec<(u64, u64, i64)>, RecordError> {
         let mut content = count.to_le_bytes().to_vec();
         numbers.iter().for_each(|number| put_varint(&mut content, *number));

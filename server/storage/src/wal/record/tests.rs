@@ -26,7 +26,7 @@ struct Content {
     starts: Vec<(usize, i64)>,
     removed: Vec<(SeriesRef, SeriesId)>,
     held: Vec<Held>,
-    /// Each behind so many samples.
+    /// Each after so many samples.
     replaced: Vec<(u64, Held)>,
     exemplars: Vec<Kept>,
     metadata: Vec<(MetricType, [String; 3], i64)>,
@@ -67,7 +67,7 @@ fn read(payload: &[u8]) -> Result<Content, RecordError> {
                     content.held.push(held_of(held?));
                 }
             }
-            // Told in its own tests.
+            // Checked in its own tests.
             Record::Histograms(record) => record.iter().try_for_each(|entry| entry.map(|_| ()))?,
             Record::Replaced(record) => {
                 for replaced in &record {
@@ -164,7 +164,7 @@ fn said((kind, [name, help, unit], _): &(MetricType, [String; 3], i64)) -> Metad
     Metadata { name, kind: *kind, help, unit }
 }
 
-fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
+fn fill_snapshot(snapshot: &mut CheckpointFrame, content: &Content) {
     for (series, id, labels) in &content.created {
         snapshot.created(*series, *id, pairs(labels));
     }
@@ -183,7 +183,7 @@ fn fill_snapshot(snapshot: &mut Snapshot, content: &Content) {
     }
 }
 
-/// The payload of a group, whose length is as it was told before.
+/// The payload of a group, whose length is as it was announced before.
 fn payload(group: &mut Group) -> Vec<u8> {
     let bytes = group.bytes();
     let payload = group.parts().concat();
@@ -316,7 +316,7 @@ proptest! {
         end: Option<(u64, u64)>,
     ) {
         let content = Content { created, held, exemplars, metadata, claims, end, ..Content::default() };
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = CheckpointFrame::default();
         for _ in 0..2 {
             fill_snapshot(&mut snapshot, &content);
             prop_assert_eq!(snapshot.bytes() == 0, content == Content::default());

@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-/// How many bytes a value of each class takes: [`code`] tells which is which.
+/// How many bytes a value of each class takes: [`code`] says which is which.
 pub(super) const CLASS_BYTES: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 3, 4, 2, 3, 4, 5, 6, 7, 8];
 
 /// Whole numbers below this take as many bytes as their class says.

@@ -10,8 +10,8 @@ use silverback_model::ShardId;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{file} at byte {offset}: group {} isn't whole. A crash cut its write short, and then it was never acknowledged; \
-     or it was damaged later, and then it may have been: which of both can't be told, for no file `closed` beside it \
-     says that it was there at a clean stop. If the node was stopped cleanly after it, that file is missing, and this \
+     or it was damaged later, and then it may have been: which of the two can't be known, because no file `closed` \
+     beside it says that it was there at a clean stop. If the node was stopped cleanly after it, that file is missing, and this \
      is damage", group.0
 )]
 pub struct Torn {
@@ -48,14 +48,14 @@ pub enum Loss {
     /// Groups of the log, both ends inclusive.
     #[error("{}", lost("group", "", .0.0, .1.0))]
     Groups(Lsn, Lsn),
-    /// The same, and maybe more: the segment that tells of them was made while the last of them was written, and the
+    /// The same, and maybe more: the segment that names them was made while the last of them was written, and the
     /// one before it, which is gone, may have got others.
     #[error(
         "{}, and what came after {} in the same segment",
         lost("group", "", .0.0, .1.0), if .0 == .1 { "it" } else { "them" }
     )]
     AtLeast(Lsn, Lsn),
-    /// Frames of a checkpoint, both ends inclusive: the series in them, up to the groups behind it.
+    /// Frames of a checkpoint, both ends inclusive: the series in them, up to the groups after it.
     #[error("{}", lost("frame", " of the checkpoint", *.0, *.1))]
     Frames(u64, u64),
     /// A checkpoint's end: an unknown number of frames before it.

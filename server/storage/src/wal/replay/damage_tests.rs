@@ -102,7 +102,7 @@ fn a_segment_that_is_missing_before_an_empty_one_is_damage() {
     log.begin_segment(2, Lsn(3));
     assert_eq!(log.values(), [1, 2, 3]);
     fs::remove_file(path(&log, &segment_name(1))).unwrap();
-    // It was made while there were three: whether others came to the one before it can't be told.
+    // It was made while there were three: whether others came to the one before it can't be known.
     let expect = "log/00000000000000000002.wal at byte 0: groups 1 to 3 are lost, and what came after them in the same \
                   segment";
     log.check_damage(expect, &[]);
@@ -115,7 +115,7 @@ fn the_last_group_s_rot_is_damage_after_a_clean_stop_and_can_t_be_told_after_a_c
     let (found, _) = log.replay(WalRecovery::Strict).unwrap();
     let torn = found.torn.unwrap().to_string();
     assert!(
-        torn.contains("group 5 isn't whole") && torn.contains("can't be told, for no file `closed`"),
+        torn.contains("group 5 isn't whole") && torn.contains("can't be known, because no file `closed`"),
         "{torn}"
     );
     log.close(Lsn(5));
@@ -246,7 +246,7 @@ impl Draws {
     }
 }
 
-/// Does something to the files of a log. Tells what.
+/// Does something to the files of a log. Returns what.
 fn hurt(log: &TestLog, draws: &mut Draws) -> String {
     let files = [segment_name(1), segment_name(2), segment_name(3), checkpoint_name(Lsn(5))];
     let name = &files[draws.below(files.len() as u64) as usize];

@@ -27,9 +27,9 @@ pub struct LogPlace<D> {
     pub is_marked: bool,
 }
 
-/// What a log's directory lacks, as far as the names in it tell.
+/// What a log's directory lacks, as far as the names in it show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Lacking {
+pub enum MissingSegments {
     /// Nothing.
     #[default]
     Nothing,
@@ -42,7 +42,7 @@ pub enum Lacking {
 /// The files of a log, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogFiles {
-    /// The first group behind the newest checkpoint; older ones are left over.
+    /// The first group after the newest checkpoint; older ones are left over.
     pub checkpoint: Option<Lsn>,
     /// The numbers of the segments.
     pub segments: Vec<u64>,
@@ -53,7 +53,7 @@ pub struct LogFiles {
     /// The segment that is said to be the newest; 0: that there is none. `None`: nothing is said.
     pub marked: Option<u64>,
     /// What was there and isn't.
-    pub(crate) lacking: Lacking,
+    pub(crate) lacking: MissingSegments,
     /// What a crash left unfinished, and what a log without segments has no use for.
     pub unfinished: Vec<Box<str>>,
 }
@@ -71,7 +71,7 @@ impl<D: Disk> LogPlace<D> {
             Ok(names) => names,
             // A log has its directory before anything else has a name.
             Err(error) if error.kind == io::ErrorKind::NotFound => {
-                return Ok(LogFiles { lacking: Lacking::All, ..files });
+                return Ok(LogFiles { lacking: MissingSegments::All, ..files });
             }
             Err(error) => return Err(error),
         };
@@ -125,14 +125,14 @@ impl LogFiles {
         self.marked = marks.pop();
         self.unfinished.extend(marks.into_iter().map(|older| newest_name(older).into()));
         self.lacking = match (self.segments.last(), self.marked) {
-            (Some(last), Some(marked)) if *last < marked => Lacking::Newest(marked),
-            (None, Some(1..)) => Lacking::All,
-            (None, None) if is_marked => Lacking::All,
-            (Some(_), _) | (None, Some(0) | None) => Lacking::Nothing,
+            (Some(last), Some(marked)) if *last < marked => MissingSegments::Newest(marked),
+            (None, Some(1..)) => MissingSegments::All,
+            (None, None) if is_marked => MissingSegments::All,
+            (Some(_), _) | (None, Some(0) | None) => MissingSegments::Nothing,
         };
     }
 
-    /// Where no segment says how far their numbers came, what stands in spares could pass for groups of one
+    /// Where no segment says how far their numbers came, what is in spares could pass for groups of one
     /// to come.
     fn take_spares(&mut self) {
         if self.segments.is_empty() {

@@ -1,7 +1,7 @@
-//! Replay: the newest checkpoint, and behind it the groups of the segments, in order.
+//! Replay: the newest checkpoint, and after it the groups of the segments, in order.
 //!
 //! Groups are numbered without gaps, so a missing one is known. A group that isn't whole at the very end
-//! is cut: a torn tail, or one that was damaged later, which can't be told apart. A group that is missing
+//! is cut: a torn tail, or one that was damaged later, which look the same. A group that is missing
 //! before a later one, or that a file says was there, was acknowledged: that is damage, and ends a strict
 //! replay. What the records mean to a shard is the shard's ([`Restore`]).
 pub mod damage;
@@ -16,7 +16,7 @@ use crate::wal::WalRecovery;
 use crate::wal::closing::{self, Closed};
 use crate::wal::frame::{FRAME_HEADER_BYTES, FrameKey};
 use crate::wal::progress::ReplayProgress;
-use crate::wal::reader::{Found, FrameReader};
+use crate::wal::reader::{FoundFrame, FrameReader};
 use crate::wal::record::{Record, records};
 use crate::wal::segment::{
     CLOSING_NAME, CheckpointHeader, FILE_HEADER_BYTES, HeaderError, Made, SegmentHeader, checkpoint_name,
@@ -27,7 +27,7 @@ use silverback_host::Host;
 use silverback_host::disk::{Disk, DiskError, File};
 
 pub use damage::{Damage, Loss, ReplayError, Torn};
-pub use files::{Lacking, LogFiles, LogPlace};
+pub use files::{LogFiles, LogPlace, MissingSegments};
 
 /// Takes the records of a log in their order.
 pub trait Restore {
@@ -54,7 +54,7 @@ pub struct Replayed {
     pub unfilled: Option<Unfilled>,
     /// The other files, for the log that goes on.
     pub segment_set: SegmentSet,
-    /// Bytes of the groups behind the checkpoint, with the zeros after them.
+    /// Bytes of the groups after the checkpoint, with the zeros after them.
     pub since_checkpoint_bytes: u64,
     /// Bytes of the checkpoint.
     pub checkpoint_bytes: u64,
@@ -62,7 +62,7 @@ pub struct Replayed {
     pub groups: u64,
     /// The tail that was cut.
     pub torn: Option<Torn>,
-    /// Where the last group stands.
+    /// Where the last group is.
     pub tail: Option<Tail>,
     /// What was lost; none after a strict replay.
     pub damage: Vec<Damage>,
@@ -82,7 +82,7 @@ pub struct Tail {
     pub bytes: usize,
 }
 
-/// Makes sure that the last group is on disk, before anything builds upon it. A process that was
+/// Makes sure that the last group is on disk, before anything builds on it. A process that was
 /// killed may have written it and not synced it, or its sync failed, and then only what is written
 /// again is synced by the next one. The groups before it were synced: one is in flight at a time.
 pub async fn make_tail_durable<D: Disk>(disk: &D, replayed: &Replayed) -> Result<(), DiskError> {
@@ -171,7 +171,7 @@ enum Step {
 }
 
 impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
-    /// Reads a checkpoint; the groups from `first` on come behind it.
+    /// Reads a checkpoint; the groups from `first` on come after it.
     async fn checkpoint(&mut self, first: Lsn) -> Result<(), ReplayError> {
         let name = checkpoint_name(first);
         // No group has number 0, whatever a file is called.
@@ -183,7 +183,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         loop {
             let at = reader.at();
             let step = match reader.next().await? {
-                Found::Frame(header, payload) => {
+                FoundFrame::Frame(header, payload) => {
                     let frame = header.group.0;
                     if frame > next_frame {
                         self.lost(&name, at, Loss::Frames(next_frame, frame - 1))?;
@@ -191,7 +191,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                     next_frame = frame.saturating_add(1);
                     self.apply(&name, at, payload)?
                 }
-                Found::Nothing | Found::Broken(_) => Step::More,
+                FoundFrame::Nothing | FoundFrame::Broken(_) => Step::More,
             };
             if matches!(step, Step::Done) {
                 break;
@@ -223,7 +223,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         loop {
             let at = reader.at();
             match reader.next().await? {
-                Found::Frame(header, payload) => {
+                FoundFrame::Frame(header, payload) => {
                     last = Some(header.group);
                     (end, is_clean) = (at.saturating_add(header.padded_bytes(block_bytes) as u64), true);
                     if header.group.0 >= self.expected {
@@ -235,13 +235,13 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
                         self.found.tail = Some(Tail { file, offset: at, bytes });
                     }
                 }
-                Found::Broken(group) => {
+                FoundFrame::Broken(group) => {
                     is_clean = false;
                     if group.0 == self.expected && self.broken.is_none() {
                         self.broken = Some(Torn { group, file: name.clone().into(), offset: at });
                     }
                 }
-                Found::Nothing => {}
+                FoundFrame::Nothing => {}
             }
             // Groups may follow what can't be read.
             if reader.at() == at && !reader.skip_block() {
@@ -337,7 +337,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         }
     }
 
-    /// One that can't be read stays until what was salvaged is in a checkpoint: were it never let go of,
+    /// One that can't be read stays until what was salvaged is in a checkpoint: were it never removed,
     /// each later start would find the same damage.
     async fn shelve_unread(&mut self, name: &str, seq: u64) -> Result<(), ReplayError> {
         let bytes = self.place.size_of(name).await?;
@@ -345,7 +345,7 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(())
     }
 
-    fn finish(mut self, closed: Closed, lacking: Lacking) -> Result<Replayed, ReplayError> {
+    fn finish(mut self, closed: Closed, lacking: MissingSegments) -> Result<Replayed, ReplayError> {
         match closed {
             Closed::Never => {}
             Closed::At(closed) => {
@@ -367,16 +367,16 @@ impl<D: Disk, H: Host, R: Restore> Replay<'_, D, H, R> {
         Ok(self.found)
     }
 
-    fn tell_lacking(&mut self, lacking: Lacking) -> Result<(), ReplayError> {
+    fn tell_lacking(&mut self, lacking: MissingSegments) -> Result<(), ReplayError> {
         let last = Lsn(self.expected - 1);
         match lacking {
-            Lacking::Nothing => Ok(()),
-            Lacking::Newest(seq) => {
+            MissingSegments::Nothing => Ok(()),
+            MissingSegments::Newest(seq) => {
                 // What was begun there was not the end.
                 self.broken = None;
                 self.lost(&segment_name(seq), 0, Loss::Newest(last))
             }
-            Lacking::All => self.lost("", 0, Loss::Log(self.place.shard, last)),
+            MissingSegments::All => self.lost("", 0, Loss::Log(self.place.shard, last)),
         }
     }
 

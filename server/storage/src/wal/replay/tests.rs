@@ -1,4 +1,4 @@
-//! Logs written, hurt in one place, and replayed: what is cut, what is told, what is kept.
+//! Logs written, hurt in one place, and replayed: what is cut, what is reported, what is kept.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use futures::executor::block_on;
 use super::*;
 use crate::wal::AckMode;
 use crate::wal::checkpoint::CheckpointWriter;
-use crate::wal::record::{Group, Snapshot};
+use crate::wal::record::{CheckpointFrame, Group};
 use crate::wal::segments::{SegmentPlace, Segments};
 use crate::wal::{DiskLog, Journal};
 use silverback_host::Alone;
@@ -91,10 +91,10 @@ impl TestLog {
         block_on(crate::wal::closing::write(&self.place, last)).unwrap();
     }
 
-    /// A checkpoint without series, behind which a replay goes on with group `first`.
+    /// A checkpoint without series, after which a replay goes on with group `first`.
     pub(super) fn write_empty_checkpoint(&self, first: Lsn) {
         let mut writer = block_on(CheckpointWriter::create(&self.place, first)).unwrap();
-        let mut snapshot = Snapshot::default();
+        let mut snapshot = CheckpointFrame::default();
         snapshot.end(0, 0);
         block_on(writer.write(&mut snapshot)).unwrap();
         block_on(writer.finish()).unwrap();
@@ -178,7 +178,7 @@ fn a_log_goes_on_in_a_segment_only_where_nothing_was_begun() {
     let torn = TestLog::with_groups(5);
     torn.overwrite(2, 2 * BLOCK + 30, &[0xff; 4]);
     check(&torn, None);
-    // One that was made ahead, behind one with room, and behind one without.
+    // One that was made ahead, after one with room, and after one without.
     let ahead = TestLog::with_groups(5);
     ahead.write(3, 6..=6);
     ahead.overwrite(3, BLOCK, &[0; BLOCK]);
@@ -190,7 +190,7 @@ fn a_log_goes_on_in_a_segment_only_where_nothing_was_begun() {
 #[test]
 fn a_torn_tail_is_cut_and_the_rest_replayed() {
     let log = TestLog::with_groups(5);
-    // The payload of group 5, behind its frame's header.
+    // The payload of group 5, after its frame's header.
     log.overwrite(2, 2 * BLOCK + 30, &[0xff; 4]);
     let (found, values) = log.replay(WalRecovery::Strict).unwrap();
     assert_eq!(values, [1, 2, 3, 4]);

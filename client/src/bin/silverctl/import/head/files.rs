@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use silverback_block::fault::{BlockFault, Misread, Problem};
+use silverback_block::error::{BlockError, BlockErrorKind, BlockSectionError};
 
 const CHECKPOINT: &str = "checkpoint.";
 
@@ -21,7 +21,7 @@ pub struct HeadFiles {
 
 impl HeadFiles {
     /// Those of the data directory `dir`; none where it has no head.
-    pub fn find(dir: &Path) -> Result<Option<Self>, BlockFault> {
+    pub fn find(dir: &Path) -> Result<Option<Self>, BlockError> {
         let segments = log_segments(&dir.join("wal"))?;
         let files = Self {
             log_is_missing: segments.is_empty() && bytes_in(&dir.join("chunks_head"))? > 0,
@@ -36,7 +36,7 @@ impl HeadFiles {
 /// A file or directory with a number.
 type Numbered = (u64, PathBuf);
 
-fn log_segments(wal: &Path) -> Result<Vec<PathBuf>, BlockFault> {
+fn log_segments(wal: &Path) -> Result<Vec<PathBuf>, BlockError> {
     // Before the segments: those that a newer checkpoint takes the place of go away after it is there.
     let checkpoint = numbered(wal, CHECKPOINT)?.pop();
     let first = checkpoint.as_ref().map_or(0, |(number, _)| number + 1);
@@ -49,18 +49,18 @@ fn log_segments(wal: &Path) -> Result<Vec<PathBuf>, BlockFault> {
     Ok(segments)
 }
 
-fn in_sequence(dir: &Path, numbered: Vec<Numbered>) -> Result<Vec<PathBuf>, BlockFault> {
+fn in_sequence(dir: &Path, numbered: Vec<Numbered>) -> Result<Vec<PathBuf>, BlockError> {
     for pair in numbered.windows(2) {
         let number = pair[0].0 + 1;
         if pair[1].0 != number {
-            return Err(Misread::new(0, Problem::NoSuch { what: "segment", number }).of(dir));
+            return Err(BlockSectionError::new(0, BlockErrorKind::NoSuch { what: "segment", number }).of(dir));
         }
     }
     Ok(numbered.into_iter().map(|(_, path)| path).collect())
 }
 
 /// What is called `prefix` and a number, by number.
-fn numbered(dir: &Path, prefix: &str) -> Result<Vec<Numbered>, BlockFault> {
+fn numbered(dir: &Path, prefix: &str) -> Result<Vec<Numbered>, BlockError> {
     let mut found = Vec::new();
     for path in entries(dir)? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -71,16 +71,19 @@ fn numbered(dir: &Path, prefix: &str) -> Result<Vec<Numbered>, BlockFault> {
     Ok(found)
 }
 
-fn bytes_in(dir: &Path) -> Result<u64, BlockFault> {
+fn bytes_in(dir: &Path) -> Result<u64, BlockError> {
     let sum = |sum: u64, path: PathBuf| Ok(sum + std::fs::metadata(path)?.len());
-    entries(dir)?.into_iter().try_fold(0, sum).map_err(|error: io::Error| Misread::new(0, error).of(dir))
+    entries(dir)?
+        .into_iter()
+        .try_fold(0, sum)
+        .map_err(|error: io::Error| BlockSectionError::new(0, error).of(dir))
 }
 
 /// None where there is no such directory.
-fn entries(dir: &Path) -> Result<Vec<PathBuf>, BlockFault> {
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, BlockError> {
     let list = || std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>();
     match list() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|error| Misread::new(0, error).of(dir)),
+        listed => listed.map_err(|error| BlockSectionError::new(0, error).of(dir)),
     }
 }

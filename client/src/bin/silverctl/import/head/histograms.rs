@@ -1,14 +1,14 @@
 //! The native histograms of a record of the log: integer and float ones, exponential or with custom bounds.
 
 use silverback_block::cursor::Cursor;
-use silverback_block::fault::Misread;
+use silverback_block::error::BlockSectionError;
 use silverback_client::histogram::{
     Buckets, CUSTOM_BUCKETS_SCHEMA, Histogram, HistogramKind, ResetHint, Span,
 };
 use silverback_model::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
 
 /// Reads the next one; nothing where it has more buckets, spans or bounds than a node takes.
-pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Option<Histogram>, Misread> {
+pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Option<Histogram>, BlockSectionError> {
     let mut fits = true;
     let hint = hint(cursor.u8()?);
     let schema = cursor.varint()? as i32;
@@ -48,20 +48,20 @@ pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Option<Histogram
     Ok(fits.then_some(read))
 }
 
-fn number(kind: HistogramKind, cursor: &mut Cursor) -> Result<u64, Misread> {
+fn number(kind: HistogramKind, cursor: &mut Cursor) -> Result<u64, BlockSectionError> {
     match kind {
         HistogramKind::Integer => cursor.uvarint(),
         HistogramKind::Float => cursor.u64(),
     }
 }
 
-/// As many as stand before them. More than may be are read past: each has a byte at the least.
+/// As many as are before them. More than may be are read past: each has a byte at least.
 fn list<T>(
     cursor: &mut Cursor,
     fits: &mut bool,
     max: usize,
-    mut read: impl FnMut(&mut Cursor) -> Result<T, Misread>,
-) -> Result<Vec<T>, Misread> {
+    mut read: impl FnMut(&mut Cursor) -> Result<T, BlockSectionError>,
+) -> Result<Vec<T>, BlockSectionError> {
     let count = cursor.uvarint()?;
     if count <= max as u64 {
         return (0..count).map(|_| read(cursor)).collect();
@@ -73,7 +73,7 @@ fn list<T>(
     Ok(Vec::new())
 }
 
-/// One of a later version is none.
+/// One of a later version counts as none.
 const fn hint(byte: u8) -> ResetHint {
     match byte {
         1 => ResetHint::Reset,

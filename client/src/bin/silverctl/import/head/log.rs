@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use silverback_block::cursor::Cursor;
-use silverback_block::fault::{BlockFault, Misread, Problem};
-use silverback_block::window::Window;
+use silverback_block::error::{BlockError, BlockErrorKind, BlockSectionError};
+use silverback_block::window::FileWindow;
 
 const PAGE_BYTES: u64 = 32 << 10;
 const HEAD_BYTES: usize = 7;
@@ -24,7 +24,7 @@ const WHAT: &str = "a record of the log";
 
 /// The segments, one of them open.
 #[derive(Debug)]
-pub struct Log {
+pub struct HeadLog {
     segments: std::vec::IntoIter<PathBuf>,
     open: Option<Segment>,
     compressed: Vec<u8>,
@@ -33,13 +33,13 @@ pub struct Log {
 
 #[derive(Debug)]
 struct Segment {
-    window: Window,
+    window: FileWindow,
     at: u64,
 }
 
 /// A record, not decoded.
 #[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
+pub struct HeadRecord<'a> {
     /// What it holds; its kind is the first byte.
     pub bytes: &'a [u8],
     /// Where in its segment it begins.
@@ -48,12 +48,12 @@ pub struct Record<'a> {
 
 /// A piece of a record.
 struct Fragment {
-    place: Place,
+    place: FragmentPosition,
     compression: Compression,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FragmentPosition {
     Full,
     First,
     Middle,
@@ -76,23 +76,23 @@ enum Next {
     Torn,
 }
 
-impl Log {
+impl HeadLog {
     /// Of these segments, in their order.
     pub fn new(segments: Vec<PathBuf>) -> Self {
         Self { segments: segments.into_iter(), open: None, compressed: Vec::new(), record: Vec::new() }
     }
 
     /// The next record; `None` at the log's end. After a fault there is none to be had.
-    pub fn next(&mut self) -> Result<Option<Record<'_>>, BlockFault> {
+    pub fn next(&mut self) -> Result<Option<HeadRecord<'_>>, BlockError> {
         loop {
             if self.open.is_none() {
                 let Some(path) = self.segments.next() else { return Ok(None) };
-                self.open = Some(Segment { window: Window::open(&path, READ_AHEAD)?, at: 0 });
+                self.open = Some(Segment { window: FileWindow::open(&path, READ_AHEAD)?, at: 0 });
             }
             match self.next_in_segment()? {
                 Some((begins, compression)) => {
                     self.decompress(begins, compression)?;
-                    return Ok(Some(Record { bytes: &self.record, begins }));
+                    return Ok(Some(HeadRecord { bytes: &self.record, begins }));
                 }
                 None => self.open = None,
             }
@@ -100,12 +100,12 @@ impl Log {
     }
 
     /// The fault of a record that was read.
-    pub fn fault(&self, misread: Misread) -> BlockFault {
-        misread.of(self.open.as_ref().map_or(std::path::Path::new("wal"), |segment| segment.window.path()))
+    pub fn error_in_segment(&self, error: BlockSectionError) -> BlockError {
+        error.of(self.open.as_ref().map_or(std::path::Path::new("wal"), |segment| segment.window.path()))
     }
 
     /// Gathers a record's fragments. Where it begins, and how it is compressed; `None` at the segment's end.
-    fn next_in_segment(&mut self) -> Result<Option<(u64, Compression)>, BlockFault> {
+    fn next_in_segment(&mut self) -> Result<Option<(u64, Compression)>, BlockError> {
         let is_last = self.segments.len() == 0;
         let Some(segment) = &mut self.open else { return Ok(None) };
         self.compressed.clear();
@@ -118,27 +118,30 @@ impl Log {
                 // Only the last segment is still being written.
                 Next::End | Next::Torn if is_last => return Ok(None),
                 Next::End | Next::Torn => {
-                    return Err(segment.fault(begins, Problem::EndsEarly { what: WHAT }));
+                    return Err(segment.error_at(begins, BlockErrorKind::EndsEarly { what: WHAT }));
                 }
             };
             if self.compressed.len() > RECORD_BYTES_MAX {
-                return Err(segment.fault(begins, too_large(self.compressed.len() as u64)));
+                return Err(segment.error_at(begins, too_large(self.compressed.len() as u64)));
             }
             let (begun_at, compression) = match (fragment.place, begun) {
-                (Place::Full | Place::First, None) => (begins, fragment.compression),
-                (Place::Middle | Place::Last, Some(begun)) => begun,
-                (Place::Full | Place::First, Some(_)) | (Place::Middle | Place::Last, None) => {
-                    return Err(segment.fault(begins, Problem::NotA { what: "a record's next fragment" }));
+                (FragmentPosition::Full | FragmentPosition::First, None) => (begins, fragment.compression),
+                (FragmentPosition::Middle | FragmentPosition::Last, Some(begun)) => begun,
+                (FragmentPosition::Full | FragmentPosition::First, Some(_))
+                | (FragmentPosition::Middle | FragmentPosition::Last, None) => {
+                    return Err(
+                        segment.error_at(begins, BlockErrorKind::NotA { what: "a record's next fragment" })
+                    );
                 }
             };
             match fragment.place {
-                Place::Full | Place::Last => return Ok(Some((begun_at, compression))),
-                Place::First | Place::Middle => begun = Some((begun_at, compression)),
+                FragmentPosition::Full | FragmentPosition::Last => return Ok(Some((begun_at, compression))),
+                FragmentPosition::First | FragmentPosition::Middle => begun = Some((begun_at, compression)),
             }
         }
     }
 
-    fn decompress(&mut self, begins: u64, compression: Compression) -> Result<(), BlockFault> {
+    fn decompress(&mut self, begins: u64, compression: Compression) -> Result<(), BlockError> {
         let done = match compression {
             Compression::None => {
                 std::mem::swap(&mut self.record, &mut self.compressed);
@@ -147,13 +150,13 @@ impl Log {
             Compression::Snappy => snappy(&self.compressed, &mut self.record),
             Compression::Zstd => zstd(&self.compressed, &mut self.record),
         };
-        done.map_err(|problem| self.fault(Misread::new(begins, problem)))
+        done.map_err(|problem| self.error_in_segment(BlockSectionError::new(begins, problem)))
     }
 }
 
 impl Segment {
     /// Appends what the next fragment holds.
-    fn next(&mut self, bytes: &mut Vec<u8>) -> Result<Next, BlockFault> {
+    fn next(&mut self, bytes: &mut Vec<u8>) -> Result<Next, BlockError> {
         loop {
             let page_left = PAGE_BYTES - self.at % PAGE_BYTES;
             if self.at >= self.window.file_len() {
@@ -172,39 +175,40 @@ impl Segment {
         }
     }
 
-    fn fragment(&mut self, page_left: u64, bytes: &mut Vec<u8>) -> Result<Next, BlockFault> {
+    fn fragment(&mut self, page_left: u64, bytes: &mut Vec<u8>) -> Result<Next, BlockError> {
         let (at, path) = (self.at, self.window.path().to_owned());
         let mut head = Cursor::new(self.window.at_most(at, HEAD_BYTES)?, at, WHAT);
         let read = head.u8().and_then(|first| Ok((first, usize::from(head.u16()?), head.u32()?)));
-        let (first, len, sum) = read.map_err(|misread| misread.of(&path))?;
-        let fragment = Fragment::of(first).ok_or_else(|| self.fault(at, Problem::NotA { what: WHAT }))?;
+        let (first, len, sum) = read.map_err(|error| error.of(&path))?;
+        let fragment =
+            Fragment::of(first).ok_or_else(|| self.error_at(at, BlockErrorKind::NotA { what: WHAT }))?;
         if (HEAD_BYTES + len) as u64 > page_left {
-            return Err(self.fault(at, Problem::EndsEarly { what: WHAT }));
+            return Err(self.error_at(at, BlockErrorKind::EndsEarly { what: WHAT }));
         }
         let content = self.window.at_most(at + HEAD_BYTES as u64, len)?;
         if content.len() < len {
             return Ok(Next::Torn);
         }
         if crc32c::crc32c(content) != sum {
-            return Err(self.fault(at, Problem::Checksum { what: WHAT }));
+            return Err(self.error_at(at, BlockErrorKind::Checksum { what: WHAT }));
         }
         bytes.extend_from_slice(content);
         self.at += (HEAD_BYTES + len) as u64;
         Ok(Next::Fragment(fragment))
     }
 
-    fn fault(&self, at: u64, problem: Problem) -> BlockFault {
-        Misread::new(at, problem).of(self.window.path())
+    fn error_at(&self, at: u64, problem: BlockErrorKind) -> BlockError {
+        BlockSectionError::new(at, problem).of(self.window.path())
     }
 }
 
 impl Fragment {
     fn of(first: u8) -> Option<Self> {
         let place = match first & KIND_BITS {
-            1 => Place::Full,
-            2 => Place::First,
-            3 => Place::Middle,
-            4 => Place::Last,
+            1 => FragmentPosition::Full,
+            2 => FragmentPosition::First,
+            3 => FragmentPosition::Middle,
+            4 => FragmentPosition::Last,
             _unknown => return None,
         };
         let compression = match first & !KIND_BITS {
@@ -217,8 +221,8 @@ impl Fragment {
     }
 }
 
-fn snappy(compressed: &[u8], record: &mut Vec<u8>) -> Result<(), Problem> {
-    let failed = |error: snap::Error| Problem::Compression(error.into());
+fn snappy(compressed: &[u8], record: &mut Vec<u8>) -> Result<(), BlockErrorKind> {
+    let failed = |error: snap::Error| BlockErrorKind::Compression(error.into());
     let len = snap::raw::decompress_len(compressed).map_err(failed)?;
     if len > RECORD_BYTES_MAX {
         return Err(too_large(len as u64));
@@ -228,16 +232,16 @@ fn snappy(compressed: &[u8], record: &mut Vec<u8>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn zstd(compressed: &[u8], record: &mut Vec<u8>) -> Result<(), Problem> {
+fn zstd(compressed: &[u8], record: &mut Vec<u8>) -> Result<(), BlockErrorKind> {
     record.clear();
     let decoder = zstd::stream::read::Decoder::with_buffer(compressed);
-    let decoder = decoder.map_err(|error| Problem::Compression(error.into()))?;
-    // One byte more tells that there would be more.
+    let decoder = decoder.map_err(|error| BlockErrorKind::Compression(error.into()))?;
+    // One byte more says that there would be more.
     let read = decoder.take(RECORD_BYTES_MAX as u64 + 1).read_to_end(record);
-    read.map_err(|error| Problem::Compression(error.into()))?;
+    read.map_err(|error| BlockErrorKind::Compression(error.into()))?;
     if record.len() > RECORD_BYTES_MAX { Err(too_large(record.len() as u64)) } else { Ok(()) }
 }
 
-fn too_large(bytes: u64) -> Problem {
-    Problem::TooLarge { what: WHAT, bytes, bytes_max: RECORD_BYTES_MAX as u64 }
+fn too_large(bytes: u64) -> BlockErrorKind {
+    BlockErrorKind::TooLarge { what: WHAT, bytes, bytes_max: RECORD_BYTES_MAX as u64 }
 }

@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::pieces::{PIECE_HISTOGRAMS_MAX, PIECES_MAX, Piece, Stop};
+use super::pieces::{EarlyEnd, ImportPiece, PIECE_HISTOGRAMS_MAX, PIECES_MAX};
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
-use log::{Log, Record};
-use record::{Kind, Logged, LoggedSeries};
-use silverback_block::{BlockFault, DeletedRange};
+use log::{HeadLog, HeadRecord};
+use record::{HeadRecordKind, Logged, LoggedSeries};
+use silverback_block::{BlockError, DeletedRange};
 use silverback_client::histogram::Histogram;
 
 /// Bounds of what is held at a time: series with their labels, and samples. A native histogram counts as the samples
@@ -83,7 +83,7 @@ impl HeadCounts {
 
 impl Head {
     /// Looks through the log for what has to be known before the first sample. `floor_ms`: what is older is in a
-    /// block. What is damaged ends the look, and is told by the reading.
+    /// block. What is damaged ends the look, and is reported by the reading.
     pub fn survey(files: &HeadFiles, floor_ms: i64) -> Self {
         let mut head = Self {
             segments: files.segments.clone(),
@@ -93,7 +93,7 @@ impl Head {
             unknown_records: 0,
             bounds: BOUNDS,
         };
-        let mut log = Log::new(head.segments.clone());
+        let mut log = HeadLog::new(head.segments.clone());
         while let Ok(Some(record)) = log.next() {
             if head.note(record).is_none() {
                 break;
@@ -103,22 +103,22 @@ impl Head {
     }
 
     /// `None` where the record can't be read.
-    fn note(&mut self, record: Record<'_>) -> Option<()> {
+    fn note(&mut self, record: HeadRecord<'_>) -> Option<()> {
         match record.kind() {
-            Kind::Series => self.series += record.series().ok()?.len() as u64,
-            Kind::Tombstones => {
+            HeadRecordKind::Series => self.series += record.series().ok()?.len() as u64,
+            HeadRecordKind::Tombstones => {
                 for (reference, range) in record.tombstones().ok()? {
                     self.deleted.entry(reference).or_default().push(range);
                 }
             }
-            Kind::Unknown => self.unknown_records += 1,
-            Kind::Samples | Kind::Histograms(_) | Kind::Other => {}
+            HeadRecordKind::Unknown => self.unknown_records += 1,
+            HeadRecordKind::Samples | HeadRecordKind::Histograms(_) | HeadRecordKind::Other => {}
         }
         Some(())
     }
 
-    /// Reads it on a thread of its own. The last piece is an error where what is behind it can't be read.
-    pub fn read(self, filter: Filter) -> mpsc::Receiver<Result<Piece, BlockFault>> {
+    /// Reads it on a thread of its own. The last piece is an error where what is after it can't be read.
+    pub fn read(self, filter: Filter) -> mpsc::Receiver<Result<ImportPiece, BlockError>> {
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
         std::thread::spawn(move || {
             let portions = self.series.div_ceil(self.bounds.series).max(1);
@@ -127,8 +127,8 @@ impl Head {
                 // A receiver that is gone wants to hear of nothing.
                 match reading.run() {
                     Ok(()) => {}
-                    Err(Stop::Unwanted) => return,
-                    Err(Stop::Fault(fault)) => return drop(sender.blocking_send(Err(fault))),
+                    Err(EarlyEnd::Unwanted) => return,
+                    Err(EarlyEnd::Fault(fault)) => return drop(sender.blocking_send(Err(fault))),
                 }
             }
         });
@@ -139,7 +139,7 @@ impl Head {
 /// The reading of one portion of the series.
 struct Reading<'a> {
     head: &'a Head,
-    sender: &'a mpsc::Sender<Result<Piece, BlockFault>>,
+    sender: &'a mpsc::Sender<Result<ImportPiece, BlockError>>,
     filter: &'a Filter,
     portion: u64,
     portions: u64,
@@ -163,7 +163,7 @@ struct Known {
 impl<'a> Reading<'a> {
     fn new(
         head: &'a Head,
-        sender: &'a mpsc::Sender<Result<Piece, BlockFault>>,
+        sender: &'a mpsc::Sender<Result<ImportPiece, BlockError>>,
         filter: &'a Filter,
         portion: u64,
         portions: u64,
@@ -176,36 +176,38 @@ impl<'a> Reading<'a> {
         Self { head, sender, filter, portion, portions, series, named, samples: 0, counts }
     }
 
-    fn run(&mut self) -> Result<(), Stop> {
-        let mut log = Log::new(self.head.segments.clone());
+    fn run(&mut self) -> Result<(), EarlyEnd> {
+        let mut log = HeadLog::new(self.head.segments.clone());
         let ended = loop {
             match log.next() {
                 Ok(None) => break Ok(()),
                 Err(fault) => break Err(fault),
                 Ok(Some(record)) => {
                     let read = match record.kind() {
-                        Kind::Series => record.series().map(|series| self.name(series)),
-                        Kind::Samples => record.samples().map(|samples| self.take(samples)),
-                        Kind::Histograms(kind) => {
+                        HeadRecordKind::Series => record.series().map(|series| self.name(series)),
+                        HeadRecordKind::Samples => record.samples().map(|samples| self.take(samples)),
+                        HeadRecordKind::Histograms(kind) => {
                             record.histograms(kind).map(|histograms| self.take(histograms))
                         }
-                        Kind::Tombstones | Kind::Other | Kind::Unknown => Ok(Ok(())),
+                        HeadRecordKind::Tombstones | HeadRecordKind::Other | HeadRecordKind::Unknown => {
+                            Ok(Ok(()))
+                        }
                     };
                     match read {
                         Ok(taken) => taken?,
-                        Err(misread) => break Err(log.fault(misread)),
+                        Err(error) => break Err(log.error_in_segment(error)),
                     }
                 }
             }
         };
-        // What stands before the damage is sound.
+        // What is before the damage is sound.
         self.give_samples()?;
         self.counts.series = self.series.values().filter(|series| series.has_any()).count() as u64;
-        self.give(Piece::HeadDone(self.counts))?;
+        self.give(ImportPiece::HeadDone(self.counts))?;
         Ok(ended?)
     }
 
-    fn name(&mut self, series: Vec<LoggedSeries>) -> Result<(), Stop> {
+    fn name(&mut self, series: Vec<LoggedSeries>) -> Result<(), EarlyEnd> {
         for LoggedSeries { reference, labels } in series {
             if self.portion == 0 {
                 self.named.insert(reference);
@@ -220,21 +222,21 @@ impl<'a> Reading<'a> {
                     let known = Known::new(labels);
                     self.series.insert(reference, known);
                 }
-                Err(fault) => self.give(Piece::BadSeries(fault.to_string()))?,
+                Err(fault) => self.give(ImportPiece::BadSeries(fault.to_string()))?,
             }
         }
         Ok(())
     }
 
     /// The same labels are of the same portion, whatever the log calls them: the samples of a series that was made
-    /// anew come after its older ones.
+    /// again come after its older ones.
     fn is_of_portion(&self, labels: &[(String, String)]) -> bool {
         let mut hasher = DefaultHasher::new();
         labels.hash(&mut hasher);
         self.portions == 1 || hasher.finish() % self.portions == self.portion
     }
 
-    fn take<T: Kept>(&mut self, logged: Vec<Logged<T>>) -> Result<(), Stop> {
+    fn take<T: KeptSample>(&mut self, logged: Vec<Logged<T>>) -> Result<(), EarlyEnd> {
         let (head, filter) = (self.head, self.filter);
         for Logged { reference, at_ms, value } in logged.into_iter().filter(|one| one.at_ms >= head.floor_ms)
         {
@@ -254,26 +256,26 @@ impl<'a> Reading<'a> {
         if self.samples >= self.head.bounds.samples { self.give_samples() } else { Ok(()) }
     }
 
-    fn give_samples(&mut self) -> Result<(), Stop> {
+    fn give_samples(&mut self) -> Result<(), EarlyEnd> {
         self.samples = 0;
         for series in self.series.values_mut().filter(|series| !series.samples.is_empty()) {
             let samples = std::mem::take(&mut series.samples);
-            let piece = Piece::Samples(Arc::clone(&series.labels), samples);
-            self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)?;
+            let piece = ImportPiece::Samples(Arc::clone(&series.labels), samples);
+            self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)?;
         }
         for series in self.series.values_mut() {
             let mut histograms = std::mem::take(&mut series.histograms).into_iter().peekable();
             while histograms.peek().is_some() {
                 let some = histograms.by_ref().take(PIECE_HISTOGRAMS_MAX).collect();
-                let piece = Piece::Histograms(Arc::clone(&series.labels), some);
-                self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)?;
+                let piece = ImportPiece::Histograms(Arc::clone(&series.labels), some);
+                self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)?;
             }
         }
         Ok(())
     }
 
-    fn give(&self, piece: Piece) -> Result<(), Stop> {
-        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| Stop::Unwanted)
+    fn give(&self, piece: ImportPiece) -> Result<(), EarlyEnd> {
+        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)
     }
 }
 
@@ -297,7 +299,7 @@ impl Known {
 }
 
 /// What a series keeps until it is given.
-trait Kept {
+trait KeptSample {
     /// The newest that came of its kind.
     fn newest_ms(series: &mut Known) -> &mut Option<i64>;
 
@@ -305,7 +307,7 @@ trait Kept {
     fn keep(self, at_ms: i64, series: &mut Known, counts: &mut HeadCounts) -> usize;
 }
 
-impl Kept for f64 {
+impl KeptSample for f64 {
     fn newest_ms(series: &mut Known) -> &mut Option<i64> {
         &mut series.newest_ms
     }
@@ -316,7 +318,7 @@ impl Kept for f64 {
     }
 }
 
-impl Kept for Option<Histogram> {
+impl KeptSample for Option<Histogram> {
     fn newest_ms(series: &mut Known) -> &mut Option<i64> {
         &mut series.newest_histogram_ms
     }

@@ -1,17 +1,17 @@
 //! What a record of the log holds: series with their references, samples by these, deleted ranges.
 
 use super::histograms;
-use super::log::Record;
+use super::log::HeadRecord;
 use silverback_block::DeletedRange;
 use silverback_block::cursor::Cursor;
-use silverback_block::fault::{Misread, Problem};
+use silverback_block::error::{BlockErrorKind, BlockSectionError};
 use silverback_client::histogram::{Histogram, HistogramKind};
 
 const WHAT: &str = "a record of the log";
 
 /// The kinds of records, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum HeadRecordKind {
     /// Label sets, with what samples call them.
     Series,
     /// Floats.
@@ -31,7 +31,7 @@ pub enum Kind {
 pub struct LoggedSeries {
     /// What its samples call it.
     pub reference: u64,
-    /// As they stand there.
+    /// As they are there.
     pub labels: Vec<(String, String)>,
 }
 
@@ -47,22 +47,22 @@ pub struct Logged<T> {
     pub value: T,
 }
 
-impl<'a> Record<'a> {
+impl<'a> HeadRecord<'a> {
     /// What it holds; an empty one nothing.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> HeadRecordKind {
         match self.bytes.first() {
-            Some(1) => Kind::Series,
-            Some(2) => Kind::Samples,
-            Some(3) => Kind::Tombstones,
-            None | Some(4..=6) => Kind::Other,
-            Some(7 | 9) => Kind::Histograms(HistogramKind::Integer),
-            Some(8 | 10) => Kind::Histograms(HistogramKind::Float),
-            Some(_) => Kind::Unknown,
+            Some(1) => HeadRecordKind::Series,
+            Some(2) => HeadRecordKind::Samples,
+            Some(3) => HeadRecordKind::Tombstones,
+            None | Some(4..=6) => HeadRecordKind::Other,
+            Some(7 | 9) => HeadRecordKind::Histograms(HistogramKind::Integer),
+            Some(8 | 10) => HeadRecordKind::Histograms(HistogramKind::Float),
+            Some(_) => HeadRecordKind::Unknown,
         }
     }
 
     /// Its series.
-    pub fn series(&self) -> Result<Vec<LoggedSeries>, Misread> {
+    pub fn series(&self) -> Result<Vec<LoggedSeries>, BlockSectionError> {
         self.all(|cursor| {
             let reference = cursor.u64()?;
             let mut labels = Vec::new();
@@ -73,26 +73,29 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Its samples: all of them are told by how far they are from the first one's reference and time.
-    pub fn samples(&self) -> Result<Vec<Logged<f64>>, Misread> {
+    /// Its samples: all of them are written as distances from the first one's reference and time.
+    pub fn samples(&self) -> Result<Vec<Logged<f64>>, BlockSectionError> {
         self.by_series(|cursor| cursor.u64().map(f64::from_bits))
     }
 
     /// Its native histograms, likewise.
-    pub fn histograms(&self, kind: HistogramKind) -> Result<Vec<Logged<Option<Histogram>>>, Misread> {
+    pub fn histograms(
+        &self,
+        kind: HistogramKind,
+    ) -> Result<Vec<Logged<Option<Histogram>>>, BlockSectionError> {
         self.by_series(|cursor| histograms::read(kind, cursor))
     }
 
     fn by_series<T>(
         &self,
-        mut read: impl FnMut(&mut Cursor<'a>) -> Result<T, Misread>,
-    ) -> Result<Vec<Logged<T>>, Misread> {
+        mut read: impl FnMut(&mut Cursor<'a>) -> Result<T, BlockSectionError>,
+    ) -> Result<Vec<Logged<T>>, BlockSectionError> {
         if self.bytes.len() == 1 {
             return Ok(Vec::new());
         }
         let mut base = self.content();
         let begins = |cursor: &mut Cursor| Ok((cursor.u64()?, cursor.u64()?.cast_signed()));
-        let (reference, at_ms) = begins(&mut base).map_err(|misread: Misread| self.at(misread))?;
+        let (reference, at_ms) = begins(&mut base).map_err(|error: BlockSectionError| self.at(error))?;
         self.rest(base, |cursor| {
             let reference = reference.wrapping_add_signed(cursor.varint()?);
             let at_ms = at_ms.wrapping_add(cursor.varint()?);
@@ -101,7 +104,7 @@ impl<'a> Record<'a> {
     }
 
     /// What was deleted, by series.
-    pub fn tombstones(&self) -> Result<Vec<(u64, DeletedRange)>, Misread> {
+    pub fn tombstones(&self) -> Result<Vec<(u64, DeletedRange)>, BlockSectionError> {
         self.all(|cursor| {
             let reference = cursor.u64()?;
             Ok((reference, DeletedRange { min_ms: cursor.varint()?, max_ms: cursor.varint()? }))
@@ -112,30 +115,33 @@ impl<'a> Record<'a> {
         Cursor::new(&self.bytes[1..], 0, WHAT)
     }
 
-    fn all<T>(&self, read: impl FnMut(&mut Cursor<'a>) -> Result<T, Misread>) -> Result<Vec<T>, Misread> {
+    fn all<T>(
+        &self,
+        read: impl FnMut(&mut Cursor<'a>) -> Result<T, BlockSectionError>,
+    ) -> Result<Vec<T>, BlockSectionError> {
         self.rest(self.content(), read)
     }
 
     fn rest<T>(
         &self,
         mut cursor: Cursor<'a>,
-        mut read: impl FnMut(&mut Cursor<'a>) -> Result<T, Misread>,
-    ) -> Result<Vec<T>, Misread> {
+        mut read: impl FnMut(&mut Cursor<'a>) -> Result<T, BlockSectionError>,
+    ) -> Result<Vec<T>, BlockSectionError> {
         let mut all = Vec::new();
         while !cursor.is_at_end() {
-            all.push(read(&mut cursor).map_err(|misread| self.at(misread))?);
+            all.push(read(&mut cursor).map_err(|error| self.at(error))?);
         }
         Ok(all)
     }
 
     /// A place within what may be compressed says less than where the record is.
-    fn at(&self, misread: Misread) -> Misread {
-        Misread { offset: self.begins, ..misread }
+    fn at(&self, error: BlockSectionError) -> BlockSectionError {
+        BlockSectionError { offset: self.begins, ..error }
     }
 }
 
-fn text(cursor: &mut Cursor) -> Result<String, Misread> {
+fn text(cursor: &mut Cursor) -> Result<String, BlockSectionError> {
     let len = usize::try_from(cursor.uvarint()?).unwrap_or(usize::MAX);
     let bytes = cursor.take(len)?;
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| cursor.misread(Problem::NotUtf8))
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| cursor.error(BlockErrorKind::NotUtf8))
 }

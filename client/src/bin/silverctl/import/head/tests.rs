@@ -27,15 +27,15 @@ fn read_with(dir: &Path, floor_ms: i64, filter: &Filter, bounds: Bounds) -> Read
     let (mut pieces, mut read) = (head.read(filter.clone()), Read::default());
     while let Some(piece) = pieces.blocking_recv() {
         match piece {
-            Ok(Piece::Samples(labels, samples)) => {
+            Ok(ImportPiece::Samples(labels, samples)) => {
                 read.samples.entry(labels.to_string()).or_default().extend(samples);
             }
-            Ok(Piece::Histograms(labels, some)) => {
+            Ok(ImportPiece::Histograms(labels, some)) => {
                 assert!(some.len() <= PIECE_HISTOGRAMS_MAX);
                 read.histograms.entry(labels.to_string()).or_default().extend(some);
             }
-            Ok(Piece::HeadDone(counts)) => read.counts.add(counts),
-            Ok(Piece::BadSeries(_)) => read.bad_series += 1,
+            Ok(ImportPiece::HeadDone(counts)) => read.counts.add(counts),
+            Ok(ImportPiece::BadSeries(_)) => read.bad_series += 1,
             Ok(other) => panic!("{other:?}"),
             Err(fault) => read.fault = Some(fault.to_string()),
         }

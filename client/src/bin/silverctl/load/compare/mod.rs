@@ -14,7 +14,7 @@ use self::margin::{Figure, Margin, RESAMPLES, SECONDS_MIN, SEED, block_len};
 use super::report::LoadReport;
 use super::summary::{parts, sum};
 use super::tally::{Second, Totals};
-use crate::failure::{Done, output};
+use crate::error::{Done, output};
 use crate::figures::grouped;
 
 /// A second that the end of a run cut to less says little of a rate.

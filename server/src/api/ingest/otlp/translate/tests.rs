@@ -41,13 +41,13 @@ impl SeriesSink for Counts {
     }
 }
 
-fn run(bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
+fn run(bytes: &[u8]) -> (Result<Translation, WriteRejected>, Counts, usize) {
     run_with(CLASSIC, bytes)
 }
 
 const CLASSIC: Modes = Modes { delta: OtlpDelta::Cumulative, histograms: OtlpHistograms::Classic };
 
-fn run_with(modes: Modes, bytes: &[u8]) -> (Result<Translation, Rejection>, Counts, usize) {
+fn run_with(modes: Modes, bytes: &[u8]) -> (Result<Translation, WriteRejected>, Counts, usize) {
     let (mut sink, mut pauses) = (Counts::default(), 0);
     let pause = async |_: &Counts, _| {
         pauses += 1;
@@ -177,7 +177,7 @@ fn every_cut_of_a_request_is_malformed_or_a_request() {
         let (translation, _, _) = run(&whole[..end]);
         match translation {
             Ok(translation) => assert_eq!((end, translation.points), (0, 0)),
-            Err(Rejection::Malformed(malformed)) => assert!(malformed.offset <= end),
+            Err(WriteRejected::Malformed(malformed)) => assert!(malformed.offset <= end),
             Err(other) => panic!("{other}"),
         }
     }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 
-use super::request::Asked;
+use super::request::QueryParams;
 use super::room::QueryRoom;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{QueryQueueError, ReadFault};
+use crate::api::query::read_rejected::{QueryQueueError, ReadRejected};
 use crate::routing::active::{CoreQueries, PartProgress, QueryState};
 use crate::routing::{ActiveQuery, QueriesCall, QueriesReply, QueryId, ReadLease};
 use silverback_model::utc::format_rfc3339;
@@ -28,12 +28,12 @@ const USER_CHARS_MAX: usize = 100;
 
 /// Who asks, as far as is known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Client {
+pub(crate) struct QuerySender {
     peer: String,
     user: String,
 }
 
-impl Client {
+impl QuerySender {
     pub(crate) fn new(address: Option<IpAddr>, user: Option<String>) -> Self {
         let user = user.unwrap_or_default().chars().take(USER_CHARS_MAX).collect();
         Self { peer: address.map(|address| address.to_string()).unwrap_or_default(), user }
@@ -51,7 +51,7 @@ pub(crate) struct ActiveQueries {
     meters: RefCell<BTreeMap<u64, (u64, Meter)>>,
 }
 
-/// What tells how far a part of a query is.
+/// What says how far a part of a query is.
 #[derive(Debug)]
 pub(super) enum Meter {
     Samples(Rc<Budget>),
@@ -63,25 +63,25 @@ struct Query {
     id: QueryId,
     text: Rc<str>,
     times: QueryTimes,
-    client: Client,
+    client: QuerySender,
     began: Instant,
     began_ms: i64,
     limit: Duration,
-    turn: RefCell<Option<Turn>>,
+    turn: RefCell<Option<EvaluatedQuery>>,
     /// `None`: it was cancelled.
     cancel: RefCell<Option<oneshot::Sender<()>>>,
 }
 
 /// What a query has that is evaluated.
 #[derive(Debug)]
-struct Turn {
+struct EvaluatedQuery {
     since: Instant,
     read: u64,
     budget: Rc<Budget>,
     room: QueryRoom,
 }
 
-/// Keeps a query among its core's active ones; dropped, it is none any more, and is logged where it was slow.
+/// Keeps a query among its core's active ones; dropped, it isn't active any more, and is logged where it was slow.
 pub(super) struct Running {
     reader: Rc<Reader>,
     query: Rc<Query>,
@@ -205,11 +205,11 @@ impl Query {
 }
 
 impl Running {
-    /// A query that was asked, with the time that it has; and what tells that it is to end.
+    /// A query that was asked, with the time that it has; and what says that it is to end.
     pub(super) fn begin(
         reader: &Rc<Reader>,
-        asked: &Asked,
-        client: Client,
+        asked: &QueryParams,
+        client: QuerySender,
         limit: Duration,
     ) -> (Self, oneshot::Receiver<()>) {
         let id = QueryId { core: reader.active.core, number: reader.active.next() };
@@ -232,7 +232,7 @@ impl Running {
     /// Its turn has come.
     pub(super) fn has_turn(&self, lease: &ReadLease, budget: Rc<Budget>, room: QueryRoom) {
         let read = lease.ticket().number();
-        *self.query.turn.borrow_mut() = Some(Turn { since: now(), read, budget, room });
+        *self.query.turn.borrow_mut() = Some(EvaluatedQuery { since: now(), read, budget, room });
     }
 
     /// Since it was asked.
@@ -240,11 +240,11 @@ impl Running {
         self.query.began.elapsed()
     }
 
-    /// What its client is told of its being cancelled.
-    pub(super) fn canceled(&self) -> ReadFault {
+    /// What its client gets when it is canceled.
+    pub(super) fn canceled(&self) -> ReadRejected {
         match self.query.state() {
             QueryState::Queued => QueryQueueError::Canceled.into(),
-            QueryState::Running => ReadFault::Query(QueryError::Canceled),
+            QueryState::Running => ReadRejected::Query(QueryError::Canceled),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The series that a plan's selectors match, from all shards, one after the other as the evaluation asks for them: chunks
-//! of floats as they lie in their batch, native histograms decoded. Only the series at hand is held; of a selector that stands in
-//! an expression several times also what is small enough to be kept for the next time.
+//! of floats as they are in their batch, native histograms decoded. Only the series at hand is held; of a selector that
+//! is in an expression several times also what is small enough to be kept for the next time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,16 +12,16 @@ use super::super::params::bad;
 use super::histograms::computed;
 use super::outside::has_any_dropped;
 use super::pace::SlicePace;
-use super::room::{Part, QueryRoom};
+use super::room::{QueryRoom, QueryRoomPart};
 use super::shares;
 use crate::api::query::Reader;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::routing::{EvaluationError, Outside, ReadLease};
 use silverback_model::histogram::{self as stored, HistogramIter};
 use silverback_model::limits::{QUERY_SELECTORS_MAX, READ_MATCHERS_MAX};
 use silverback_model::{Epoch, Labels};
-use silverback_promql::histogram::Histogram;
+use silverback_promql::histogram::FloatHistogram;
 use silverback_promql::{Fetched, Folded, NextSeries, Plan, QueryError, Run, Select, Share, Source};
 use silverback_runtime::Slice;
 use silverback_storage::message::{Selection, SeriesBatch, SeriesView, SeriesWanted};
@@ -34,7 +34,7 @@ const PART_BYTES: usize = 48;
 const KEPT_SHARE: usize = 4;
 
 /// Whether there are no more of them than a query may have, each of no more matchers than any read's.
-pub(super) fn check_selects(selects: &[Select]) -> Result<(), ReadFault> {
+pub(super) fn check_selects(selects: &[Select]) -> Result<(), ReadRejected> {
     if selects.len() > QUERY_SELECTORS_MAX {
         return Err(bad(format_args!("a query may have at most {QUERY_SELECTORS_MAX} selectors")));
     }
@@ -51,21 +51,21 @@ pub(super) struct Streams<'a> {
     plan: &'a Arc<Plan>,
     /// How they are seen; `None`: as they are.
     outside: Option<&'a Arc<Outside>>,
-    scope: Scope,
+    scope: SeriesScope,
     room: &'a QueryRoom,
     pace: &'a SlicePace,
-    /// Of each select the first that reads the same.
+    /// By select: the first that reads the same.
     firsts: Vec<usize>,
-    /// Of each select what of it is under way.
+    /// By select: its stream, while it is in flight.
     open: RefCell<Vec<Option<Stream>>>,
-    /// Of each select that is the first of several what was kept.
+    /// By select: what was kept, where it is the first of several.
     kept: RefCell<Vec<Option<Rc<Recording>>>>,
     fault: RefCell<Option<EvaluationError>>,
 }
 
 /// Whose series they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Scope {
+pub(super) enum SeriesScope {
     /// Those of all shards, where each may fold its own.
     AllShards,
     /// Those of all shards, which are to come together here: two that are seen as one would be folded apart as two.
@@ -74,7 +74,7 @@ pub(super) enum Scope {
     OwnShard(Epoch),
 }
 
-/// A select under way.
+/// A select in flight.
 enum Stream {
     Rows(Box<Rows>),
     /// What was kept of it, and how many of these were given.
@@ -85,7 +85,7 @@ enum Stream {
 struct Rows {
     rows: RowStream<SeriesBatch>,
     /// What the one takes that was given last.
-    given: Option<Part>,
+    given: Option<QueryRoomPart>,
     /// Its labels, where others may be seen so, too.
     last: Option<Rc<Labels>>,
     recording: Option<Recording>,
@@ -94,7 +94,7 @@ struct Rows {
 /// Series that are kept until the query ends.
 struct Recording {
     series: Vec<Fetched>,
-    taken: Part,
+    taken: QueryRoomPart,
 }
 
 impl<'a> Streams<'a> {
@@ -103,7 +103,7 @@ impl<'a> Streams<'a> {
         lease: &'a ReadLease,
         plan: &'a Arc<Plan>,
         outside: Option<&'a Arc<Outside>>,
-        scope: Scope,
+        scope: SeriesScope,
         room: &'a QueryRoom,
         pace: &'a SlicePace,
     ) -> Self {
@@ -127,7 +127,7 @@ impl<'a> Streams<'a> {
     }
 
     /// What an evaluation's error is to the one who asked.
-    pub(super) fn fault_of(&self, error: QueryError) -> EvaluationError {
+    pub(super) fn error_of(&self, error: QueryError) -> EvaluationError {
         match (&error, self.fault.borrow_mut().take()) {
             (QueryError::Source, Some(fault)) => fault,
             (_, _) => error.into(),
@@ -160,7 +160,7 @@ impl<'a> Streams<'a> {
         Ok(next)
     }
 
-    /// Whether anything is read of blocks: a shard has its own series of memory alone.
+    /// Whether anything is read from blocks: a shard has its own series of memory alone.
     fn reads_blocks(&self) -> bool {
         let blocks = &self.reader.node.local_blocks;
         let of_blocks = |select: &Select| blocks.border_for(select.after_ms, select.until_ms).is_some();
@@ -189,10 +189,12 @@ impl<'a> Streams<'a> {
         drop(self.pace.take());
         let (reader, lease) = (self.reader, self.lease);
         let rows = match self.scope {
-            Scope::AllShards | Scope::AllTogether => {
+            SeriesScope::AllShards | SeriesScope::AllTogether => {
                 RowStream::open_all(reader, lease, selection, wanted, 1).await?
             }
-            Scope::OwnShard(epoch) => RowStream::open_own(reader, lease, epoch, selection, wanted).await?,
+            SeriesScope::OwnShard(epoch) => {
+                RowStream::open_own(reader, lease, epoch, selection, wanted).await?
+            }
         };
         self.pace.put(self.reader.slicer.begin().await);
         let is_read_again = self.firsts[select + 1..].contains(&first);
@@ -221,7 +223,7 @@ impl<'a> Streams<'a> {
         Ok(Some(fetched))
     }
 
-    /// What an evaluation is told of an error; the rest of it is kept for [`Self::fault_of`].
+    /// What an evaluation learns of an error; the rest of it is kept for [`Self::error_of`].
     fn noted(&self, error: EvaluationError) -> QueryError {
         match error {
             EvaluationError::Query(error) => error,
@@ -258,7 +260,7 @@ impl Source for Streams<'_> {
 
     fn folded(&self, share: Share) -> Folded<'_> {
         let shards = self.reader.router.shards().count();
-        let is_whole = matches!(self.scope, Scope::AllShards) && !self.reads_blocks();
+        let is_whole = matches!(self.scope, SeriesScope::AllShards) && !self.reads_blocks();
         if !is_whole || shards == 1 {
             return Box::pin(std::future::ready(Ok(None)));
         }
@@ -281,7 +283,7 @@ impl Source for Streams<'_> {
 fn seen_as_one(labels: &Labels) -> QueryError {
     QueryError::Execution(format!(
         "several series of this node are {labels} once replica labels are left out and external labels are put in the \
-         place of their own, and it keeps no copies apart: ask its StoreAPI, which leaves that to who asks"
+         place of their own, and it keeps no copies apart: ask its StoreAPI, which leaves that to the caller"
     ))
 }
 
@@ -303,10 +305,10 @@ fn bytes_of(view: SeriesView<'_>) -> usize {
     SERIES_BYTES + labels + chunks
 }
 
-/// A series for an evaluation: its chunks are the batch's own bytes, which are let go of with the last series of it.
+/// A series for an evaluation: its chunks are the batch's own bytes, which are freed with the last series of it.
 async fn given_of(
     view: SeriesView<'_>,
-    taken: &mut Part,
+    taken: &mut QueryRoomPart,
     slice: &mut Slice,
 ) -> Result<Fetched, EvaluationError> {
     taken.grow(bytes_of(view))?;
@@ -335,8 +337,8 @@ fn apart(fetched: &Fetched) -> Fetched {
 /// A chunk's histograms, which is some 10 µs of work: chunks are cut by their bytes.
 fn decoded(
     mut chunk: HistogramIter<'_>,
-    taken: &mut Part,
-) -> Result<Vec<(i64, Rc<Histogram>)>, EvaluationError> {
+    taken: &mut QueryRoomPart,
+) -> Result<Vec<(i64, Rc<FloatHistogram>)>, EvaluationError> {
     let (mut stored, mut decoded) = (stored::Histogram::default(), Vec::with_capacity(chunk.samples_left()));
     while chunk.samples_left() > 0 {
         let timestamp_ms = chunk.next_into(&mut stored)?;

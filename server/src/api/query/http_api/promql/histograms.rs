@@ -4,18 +4,18 @@
 use std::rc::Rc;
 
 use silverback_model::histogram as stored;
-use silverback_promql::histogram::Histogram;
+use silverback_promql::histogram::FloatHistogram;
 
 /// What each histogram takes besides its buckets and bounds, in bytes.
-const HISTOGRAM_BYTES: usize = size_of::<Histogram>() + 32;
+const HISTOGRAM_BYTES: usize = size_of::<FloatHistogram>() + 32;
 /// A bucket's index and count; a bound takes half of it.
 const BUCKET_BYTES: usize = size_of::<(i32, f64)>();
 
 /// The same with counts as floats, and its memory in bytes.
-pub(super) fn computed(from: &stored::Histogram) -> (Rc<Histogram>, usize) {
+pub(super) fn computed(from: &stored::Histogram) -> (Rc<FloatHistogram>, usize) {
     let (positive, negative) = (buckets(from, &from.positive), buckets(from, &from.negative));
     let bytes = HISTOGRAM_BYTES + BUCKET_BYTES * (positive.len() + negative.len() + from.bounds.len());
-    let histogram = Histogram {
+    let histogram = FloatHistogram {
         reset_hint: from.hint,
         schema: from.schema,
         zero_threshold: from.zero_threshold,

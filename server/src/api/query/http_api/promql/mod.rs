@@ -19,9 +19,9 @@ mod stats;
 use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{ReadAnswer, ReadFault};
-pub(crate) use active::{ActiveQueries, Client, serve_queries};
-pub(crate) use request::{Asked, Seen, checked_range};
+use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
+pub(crate) use active::{ActiveQueries, QuerySender, serve_queries};
+pub(crate) use request::{QueryParams, ViewOptions, checked_range};
 pub(crate) use run::{Evaluated, answer, evaluated};
 pub(crate) use shares::serve_folds;
 use silverback_model::Matcher;
@@ -50,7 +50,7 @@ pub(crate) async fn parse(reader: &Reader, params: &Params) -> ReadAnswer {
 }
 
 /// The matchers of each selector that an expression has.
-pub(crate) async fn selectors(reader: &Reader, text: &str) -> Result<Vec<Vec<Matcher>>, ReadFault> {
+pub(crate) async fn selectors(reader: &Reader, text: &str) -> Result<Vec<Vec<Matcher>>, ReadRejected> {
     let query = parsed(reader, text, |query| query).await?;
     let _slice = reader.slicer.begin().await;
     let plan = Plan::new(query, QueryTimes::Instant { at_ms: 0 }, PlanOptions::default())?;
@@ -75,7 +75,7 @@ async fn parsed<T: Send + 'static>(
     reader: &Reader,
     text: &str,
     make: fn(Query) -> T,
-) -> Result<T, ReadFault> {
+) -> Result<T, ReadRejected> {
     let is_quick = text.len() <= QUICK_TEXT_BYTES_MAX && !text.contains('~');
     let parsed = match is_quick {
         true => {

@@ -4,11 +4,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::fetch::Scope;
-use super::request::Seen;
+use super::fetch::SeriesScope;
+use super::request::ViewOptions;
 use crate::api::query::Reader;
 use crate::api::query::external::Narrowed;
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
 use crate::routing::fanout::FanoutError;
 use crate::routing::{Outside, ReadLease};
@@ -20,13 +20,13 @@ pub(super) async fn of_query(
     reader: &Rc<Reader>,
     lease: &ReadLease,
     plan: &Plan,
-    seen: Option<&Seen>,
-) -> Result<(Option<Arc<Outside>>, Scope), ReadFault> {
-    let Some(seen) = seen else { return Ok((None, Scope::AllShards)) };
+    seen: Option<&ViewOptions>,
+) -> Result<(Option<Arc<Outside>>, SeriesScope), ReadRejected> {
+    let Some(seen) = seen else { return Ok((None, SeriesScope::AllShards)) };
     let view = ExternalView::new(reader.external.labels(), &seen.left_out, seen.shard.clone());
     let scope = match has_any_dropped(reader, lease, &view).await? {
-        true => Scope::AllTogether,
-        false => Scope::AllShards,
+        true => SeriesScope::AllTogether,
+        false => SeriesScope::AllShards,
     };
     let mut matchers = Vec::with_capacity(plan.selects().len());
     for select in plan.selects() {

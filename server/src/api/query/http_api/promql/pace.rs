@@ -47,7 +47,7 @@ impl Pace for SlicePace {
         self.slice.borrow().as_ref().is_some_and(Slice::is_spent)
     }
 
-    fn give_way(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
+    fn yield_now(&self) -> Pin<Box<dyn Future<Output = Result<(), Interruption>> + '_>> {
         Box::pin(async {
             // Taken out: no borrow lasts while others run.
             if let Some(mut slice) = self.take() {

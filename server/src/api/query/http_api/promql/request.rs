@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::super::params::{Params, bad};
-use crate::api::query::read_fault::ReadFault;
+use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::time_text::parse_time_ms;
 use silverback_model::limits::QUERY_STEPS_MAX;
 use silverback_model::printable::Quoted;
@@ -13,30 +13,30 @@ use silverback_storage::message::QueryShard;
 
 /// What is asked.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct QueryParams {
     pub(super) text: Rc<str>,
     pub(super) times: QueryTimes,
     pub(crate) options: PlanOptions,
     /// Series of the answer; 0: all.
     pub(super) limit: usize,
-    /// What it may take at the most, unless the node allows less.
+    /// What it may take at most, unless the node allows less.
     pub(crate) timeout: Option<Duration>,
-    /// What the answer tells of its making.
+    /// What the answer says of its making.
     pub(super) stats: Option<StatsWanted>,
     /// How series are seen; `None`: as they are.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<ViewOptions>,
 }
 
 /// How series are seen from outside the node: with its external labels, but ...
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ViewOptions {
     /// ... without labels of these names, ...
     pub(crate) left_out: Vec<Box<str>>,
     /// ... and these alone; `None`: all.
     pub(crate) shard: Option<QueryShard>,
 }
 
-/// Which statistics stand in an answer.
+/// Which statistics are in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatsWanted {
     /// Times, and samples.
@@ -50,15 +50,15 @@ pub(super) fn expression(params: &Params) -> &str {
     params.get("query").unwrap_or_default()
 }
 
-impl Asked {
+impl QueryParams {
     /// Of `query`, at `time`, or now.
-    pub(super) fn instant(params: &Params, now_ms: i64) -> Result<Self, ReadFault> {
+    pub(super) fn instant(params: &Params, now_ms: i64) -> Result<Self, ReadRejected> {
         let at_ms = time(params, "time")?.unwrap_or(now_ms);
         Self::at(params, QueryTimes::Instant { at_ms })
     }
 
     /// Of `query_range`: `start`, `end` and `step` are all wanted.
-    pub(super) fn range(params: &Params) -> Result<Self, ReadFault> {
+    pub(super) fn range(params: &Params) -> Result<Self, ReadRejected> {
         let wanted = |name| {
             time(params, name)?
                 .ok_or_else(|| invalid(name, format_args!("cannot parse \"\" to a valid timestamp")))
@@ -71,13 +71,13 @@ impl Asked {
         Self::at(params, checked_range(start_ms, end_ms, step_ms)?)
     }
 
-    /// Of a node beside others, of the series as these see them. It tells totals of its making.
+    /// Of a node beside others, of the series as these see them. It has totals of its making.
     pub(crate) fn from_outside(
         text: &str,
         times: QueryTimes,
         lookback_ms: Option<i64>,
         timeout: Option<Duration>,
-        seen: Seen,
+        seen: ViewOptions,
     ) -> Self {
         let mut options = PlanOptions { counting: SampleCounting::Total, ..PlanOptions::default() };
         if let Some(lookback_ms) = lookback_ms {
@@ -87,7 +87,7 @@ impl Asked {
         Self { text: text.into(), times, options, limit: 0, timeout, stats, seen: Some(seen) }
     }
 
-    fn at(params: &Params, times: QueryTimes) -> Result<Self, ReadFault> {
+    fn at(params: &Params, times: QueryTimes) -> Result<Self, ReadRejected> {
         let mut options = PlanOptions::default();
         if let Some(text) = params.get("lookback_delta") {
             let lookback_ms = duration_ms("lookback_delta", text)?;
@@ -121,8 +121,8 @@ impl Asked {
 pub(crate) fn checked_range(
     start_ms: i64,
     end_ms: i64,
-    step_ms: impl FnOnce() -> Result<i64, ReadFault>,
-) -> Result<QueryTimes, ReadFault> {
+    step_ms: impl FnOnce() -> Result<i64, ReadRejected>,
+) -> Result<QueryTimes, ReadRejected> {
     if end_ms < start_ms {
         return Err(invalid("end", "end timestamp must not be before start time"));
     }
@@ -140,7 +140,7 @@ pub(crate) fn checked_range(
     Ok(QueryTimes::Range { start_ms, end_ms, step_ms })
 }
 
-fn invalid(name: &str, words: impl std::fmt::Display) -> ReadFault {
+fn invalid(name: &str, words: impl std::fmt::Display) -> ReadRejected {
     bad(format_args!("invalid parameter {}: {words}", Quoted(name)))
 }
 
@@ -151,14 +151,14 @@ fn shown(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
 
-fn time(params: &Params, name: &str) -> Result<Option<i64>, ReadFault> {
+fn time(params: &Params, name: &str) -> Result<Option<i64>, ReadRejected> {
     let Some(text) = params.get(name) else { return Ok(None) };
     let wrong = || invalid(name, format_args!("cannot parse {} to a valid timestamp", Quoted(shown(text))));
     parse_time_ms(text).map(Some).ok_or_else(wrong)
 }
 
 /// Seconds with decimals, or with units.
-fn duration_ms(name: &str, text: &str) -> Result<i64, ReadFault> {
+fn duration_ms(name: &str, text: &str) -> Result<i64, ReadRejected> {
     const SECONDS_MAX: f64 = i64::MAX as f64 / 1e9;
 
     let wrong = || invalid(name, format_args!("cannot parse {} to a valid duration", Quoted(shown(text))));

@@ -34,9 +34,9 @@ impl QueryRoom {
         self.0.bytes_peak.get()
     }
 
-    /// Nothing yet; it grows by [`Part::grow`].
-    pub(crate) fn part(&self) -> Part {
-        Part { room: self.clone(), bytes: 0 }
+    /// Nothing yet; it grows by [`QueryRoomPart::grow`].
+    pub(crate) fn part(&self) -> QueryRoomPart {
+        QueryRoomPart { room: self.clone(), bytes: 0 }
     }
 }
 
@@ -44,7 +44,7 @@ impl Room for QueryRoom {
     fn take(&self, bytes: usize) -> Result<(), QueryError> {
         let Taken { room, bytes_peak } = &*self.0;
         room.borrow_mut().grow_within(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::NoRoom => QueryError::NoRoom,
+            BudgetExceeded::Full => QueryError::BudgetExceeded,
             BudgetExceeded::TooMuch { bytes_max } => QueryError::TooMuchMemory { bytes_max },
         })?;
         bytes_peak.set(bytes_peak.get().max(self.bytes()));
@@ -58,12 +58,12 @@ impl Room for QueryRoom {
 
 /// A part of a query's memory, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct QueryRoomPart {
     room: QueryRoom,
     bytes: usize,
 }
 
-impl Part {
+impl QueryRoomPart {
     /// Takes so many bytes more, or says why not.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), QueryError> {
         self.room.take(bytes)?;
@@ -76,7 +76,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for QueryRoomPart {
     fn drop(&mut self) {
         self.room.give_back(self.bytes);
     }
@@ -101,7 +101,7 @@ mod tests {
         let mut part = room.part();
         assert_eq!(part.grow(90), Ok(()));
         let other = QueryRoom::new(budget.begin());
-        assert_eq!(other.take(1), Err(QueryError::NoRoom));
+        assert_eq!(other.take(1), Err(QueryError::BudgetExceeded));
         drop(part);
         assert_eq!(other.take(90), Ok(()));
         assert_eq!((room.bytes(), room.bytes_peak()), (10, 100));

@@ -8,19 +8,19 @@ use std::time::Duration;
 use futures::channel::oneshot;
 use futures::future::{Either, select};
 
-use super::super::Question;
+use super::super::QueryEndpoint;
 use super::super::params::Params;
-use super::active::{Client, Running};
+use super::active::{QuerySender, Running};
 use super::answer::respond;
 use super::fetch::{self, Streams};
 use super::pace::SlicePace;
-use super::request::Asked;
+use super::request::QueryParams;
 use super::room::QueryRoom;
-use super::stats::{Stats, Timings};
+use super::stats::{QueryStatistics, Timings};
 use super::{outside, parsed};
 use crate::api::query::Reader;
-use crate::api::query::read_fault::{QueryQueueError, ReadAnswer, ReadFault, check_replayed};
-use crate::routing::{Asker, Permit, ReadInFlight, Reservation, TooManyReads};
+use crate::api::query::read_rejected::{QueryQueueError, ReadAnswer, ReadRejected, check_replayed};
+use crate::routing::{Asker, ReadGateRejected, ReadInFlight, ReadPermit, Reservation};
 use silverback_promql::{Answer, Budget, Plan, QueryError};
 use silverback_runtime::{Elapsed, now, timeout};
 
@@ -29,14 +29,14 @@ use silverback_runtime::{Elapsed, now, timeout};
 pub(crate) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
-    question: Question,
+    client: QuerySender,
+    question: QueryEndpoint,
     params: &Params,
     room: Reservation,
 ) -> ReadAnswer {
     let asked = match question {
-        Question::QueryRange => Asked::range(params),
-        _at_one_time => Asked::instant(params, reader.clock.now_ms()),
+        QueryEndpoint::QueryRange => QueryParams::range(params),
+        _at_one_time => QueryParams::instant(params, reader.clock.now_ms()),
     };
     Ok(respond(reader, evaluated(reader, asker, client, asked, room).await?))
 }
@@ -46,8 +46,8 @@ pub(crate) async fn answer(
 pub(crate) struct Evaluated {
     pub(crate) read: ReadInFlight,
     pub(crate) answer: Answer,
-    pub(crate) asked: Asked,
-    pub(crate) stats: Stats,
+    pub(crate) asked: QueryParams,
+    pub(crate) stats: QueryStatistics,
     pub(crate) room: QueryRoom,
 }
 
@@ -55,10 +55,10 @@ pub(crate) struct Evaluated {
 pub(crate) async fn evaluated(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
-    asked: Result<Asked, ReadFault>,
+    client: QuerySender,
+    asked: Result<QueryParams, ReadRejected>,
     room: Reservation,
-) -> Result<Evaluated, ReadFault> {
+) -> Result<Evaluated, ReadRejected> {
     let evaluated = match asked {
         Ok(asked) => tracked(reader, asker, client, asked, room).await,
         Err(fault) => Err(fault),
@@ -72,10 +72,10 @@ pub(crate) async fn evaluated(
 async fn tracked(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: Client,
-    asked: Asked,
+    client: QuerySender,
+    asked: QueryParams,
     room: Reservation,
-) -> Result<Evaluated, ReadFault> {
+) -> Result<Evaluated, ReadRejected> {
     check_replayed(reader)?;
     let node_limit = reader.config.query_timeout;
     let limit = asked.timeout.map_or(node_limit, |asked| asked.min(node_limit));
@@ -91,23 +91,23 @@ async fn tracked(
 async fn in_time(
     reader: &Rc<Reader>,
     asker: &Asker,
-    asked: Asked,
+    asked: QueryParams,
     room: Reservation,
     limit: Duration,
     running: &Running,
-) -> Result<Evaluated, ReadFault> {
+) -> Result<Evaluated, ReadRejected> {
     let turn = timeout(limit, turn(reader, asker)).await.map_err(|Elapsed| QueryQueueError::TimedOut)?;
     let (query, read) = turn?;
     let left = limit.saturating_sub(running.elapsed());
     let evaluated = timeout(left, evaluate(reader, read, asked, room, running)).await;
     // An answer that is sent holds its read's turn and its memory, and no query up.
     drop(query);
-    evaluated.unwrap_or(Err(ReadFault::Query(QueryError::Timeout)))
+    evaluated.unwrap_or(Err(ReadRejected::Query(QueryError::Timeout)))
 }
 
 /// Waits for a query's turn, and then for a read's.
-async fn turn(reader: &Reader, asker: &Asker) -> Result<(Permit, ReadInFlight), ReadFault> {
-    let full = |TooManyReads| QueryQueueError::Full;
+async fn turn(reader: &Reader, asker: &Asker) -> Result<(ReadPermit, ReadInFlight), ReadRejected> {
+    let full = |ReadGateRejected| QueryQueueError::Full;
     let query = reader.queries.turn(asker.of_queries()).await.map_err(full)?;
     let read = reader.reads.enter(asker.clone()).await?;
     Ok((query, read))
@@ -116,10 +116,10 @@ async fn turn(reader: &Reader, asker: &Asker) -> Result<(Permit, ReadInFlight), 
 async fn evaluate(
     reader: &Rc<Reader>,
     read: ReadInFlight,
-    asked: Asked,
+    asked: QueryParams,
     room: Reservation,
     running: &Running,
-) -> Result<Evaluated, ReadFault> {
+) -> Result<Evaluated, ReadRejected> {
     let (queue, began) = (running.elapsed(), now());
     let room = QueryRoom::new(room);
     let budget = Rc::new(budget(reader, &room));
@@ -133,12 +133,12 @@ async fn evaluate(
     let answer = {
         let streams = Streams::new(reader, read.lease(), &plan, outside.as_ref(), scope, &room, &pace);
         let evaluated = plan.evaluate_from(&streams, &budget, &pace).await;
-        evaluated.map_err(|error| streams.fault_of(error))?
+        evaluated.map_err(|error| streams.error_of(error))?
     };
     let evaluation = began.elapsed().saturating_sub(preparation);
     let timings = Timings { queue, preparation, evaluation, sort: pace.sort_time() };
     drop(pace);
-    let stats = Stats { timings, times: asked.times, samples_peak: budget.samples_peak() };
+    let stats = QueryStatistics { timings, times: asked.times, samples_peak: budget.samples_peak() };
     Ok(Evaluated { read, answer, asked, stats, room })
 }
 
@@ -148,26 +148,28 @@ pub(super) fn budget(reader: &Reader, room: &QueryRoom) -> Budget {
 }
 
 /// Counts a query, and why it has no answer.
-fn count(reader: &Reader, fault: Option<&ReadFault>) {
+fn count(reader: &Reader, fault: Option<&ReadRejected>) {
     reader.count(|counts| {
         counts.queries += 1;
         match fault {
-            Some(ReadFault::QueryQueue(QueryQueueError::Full) | ReadFault::TooManyReads(_)) => {
+            Some(ReadRejected::QueryQueue(QueryQueueError::Full) | ReadRejected::TooManyReads(_)) => {
                 counts.queries_without_turn += 1;
             }
             Some(
-                ReadFault::QueryQueue(QueryQueueError::Canceled) | ReadFault::Query(QueryError::Canceled),
+                ReadRejected::QueryQueue(QueryQueueError::Canceled)
+                | ReadRejected::Query(QueryError::Canceled),
             ) => {
                 counts.queries_canceled += 1;
             }
             Some(
-                ReadFault::QueryQueue(QueryQueueError::TimedOut) | ReadFault::Query(QueryError::Timeout),
+                ReadRejected::QueryQueue(QueryQueueError::TimedOut)
+                | ReadRejected::Query(QueryError::Timeout),
             ) => {
                 counts.queries_timed_out += 1;
             }
-            Some(ReadFault::Query(QueryError::TooManySamples)) => counts.queries_of_too_many_samples += 1,
-            Some(ReadFault::QueryTooLarge(_)) => counts.queries_of_too_much_memory += 1,
-            Some(ReadFault::Query(QueryError::NoRoom)) => counts.queries_without_room += 1,
+            Some(ReadRejected::Query(QueryError::TooManySamples)) => counts.queries_of_too_many_samples += 1,
+            Some(ReadRejected::QueryTooLarge(_)) => counts.queries_of_too_much_memory += 1,
+            Some(ReadRejected::Query(QueryError::BudgetExceeded)) => counts.queries_without_room += 1,
             Some(_) | None => {}
         }
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::{try_join, try_join_all};
 
 use super::active::Meter;
-use super::fetch::{Scope, Streams};
+use super::fetch::{SeriesScope, Streams};
 use super::pace::SlicePace;
 use super::room::QueryRoom;
 use super::run::budget;
@@ -66,8 +66,8 @@ async fn folded_here(
     let budget = Rc::new(budget(reader, room));
     let _meter = reader.active.meter(lease, Meter::Samples(Rc::clone(&budget)));
     let pace = SlicePace::begin(reader, lease).await;
-    let scope = Scope::OwnShard(*epoch);
+    let scope = SeriesScope::OwnShard(*epoch);
     let streams = Streams::new(reader, lease, plan, outside.as_ref(), scope, room, &pace);
     let rows = plan.fold(*share, &streams, &budget, &pace).await;
-    rows.map_err(|error| streams.fault_of(error))
+    rows.map_err(|error| streams.error_of(error))
 }

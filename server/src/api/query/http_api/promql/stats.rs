@@ -1,4 +1,4 @@
-//! What an answer tells of its making, in Prometheus' shape: how long each part of it took, and which samples it looked
+//! What an answer says of its making, in Prometheus' shape: how long each part of it took, and which samples it looked
 //! at.
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct Timings {
 
 /// A query's statistics, but for the samples, which are its answer's.
 #[derive(Debug)]
-pub(crate) struct Stats {
+pub(crate) struct QueryStatistics {
     pub(super) timings: Timings,
     pub(super) times: QueryTimes,
     /// The most samples that were held at a time.
@@ -33,7 +33,7 @@ pub(crate) struct Stats {
 /// So many steps are written between two looks at the clock.
 const STEPS_AT_ONCE: usize = 512;
 
-impl Stats {
+impl QueryStatistics {
     /// Appends `,"stats":{…}`, of the steps' samples the first part alone: more by [`Self::put_steps`], then
     /// [`Self::put_end`].
     pub(super) fn put_begin(&self, out: &mut Vec<u8>) {
@@ -79,7 +79,7 @@ impl Stats {
         (count > written).then_some(count)
     }
 
-    /// Appends what stands after the steps.
+    /// Appends what is after the steps.
     pub(super) fn put_end(&self, out: &mut Vec<u8>, samples: &QueryableSamples) {
         let (total, peak) = (samples.total, self.samples_peak);
         out.extend_from_slice(
@@ -103,7 +103,7 @@ mod tests {
             evaluation: Duration::from_millis(8),
             sort: Duration::from_millis(4),
         };
-        let stats = Stats { timings, times, samples_peak: 5 };
+        let stats = QueryStatistics { timings, times, samples_peak: 5 };
         let (mut out, mut steps) = (b"{\"x\":0".to_vec(), 0);
         stats.put_begin(&mut out);
         while let Some(more) = stats.put_steps(&mut out, &samples, steps) {

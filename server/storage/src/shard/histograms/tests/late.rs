@@ -1,5 +1,5 @@
-//! Histograms that come late: what is taken in and counted, what is refused, and what a log, a checkpoint and a deletion
-//! make of them.
+//! Histograms that come late: what is accepted and counted, what is refused, and what a log, a checkpoint and a
+//! deletion make of them.
 
 use super::*;
 use crate::shard::in_progress::PartInProgress;
@@ -58,7 +58,7 @@ fn they_are_taken_in_counted_apart_and_read_in_their_place() {
     for bytes in [1, 5_000] {
         assert!(held_in_batches(&shard, bytes) == held(&shard), "{bytes} a batch");
     }
-    // Again, wherever they lie, whatever the window.
+    // Again, wherever they are, whatever the window.
     let again = take(&shard, &all);
     assert_eq!((again.histograms, refused(&again), shard.borrow().stats().already), (402, vec![], 402));
     let others = vec![run("a", 4..5, float), run("b", 100..101, counting), run("a", 199..200, float)];
@@ -112,7 +112,7 @@ fn whichever_of_a_float_and_a_late_histogram_comes_first_is_kept() {
 fn a_log_and_a_checkpoint_with_the_log_behind_it_bring_them_back() {
     let (shard, log) = (shard(), KeptLog::default());
     let (first, late) = parted(150);
-    let (mut snapshot, mut from) = (Snapshot::default(), 0);
+    let (mut snapshot, mut from) = (CheckpointFrame::default(), 0);
     for (i, step) in first.iter().chain(&late).enumerate() {
         take_to(&shard, LATE, &at("a", *step, counting), &mut *log.journal());
         take_to(&shard, LATE, &at("b", *step, mixed), &mut *log.journal());
@@ -120,7 +120,7 @@ fn a_log_and_a_checkpoint_with_the_log_behind_it_bring_them_back() {
             block_on(log.flush()).unwrap();
             from = log.payloads().len();
         }
-        // Behind the groups that it is read with: what these have is in it in part.
+        // After the groups that it is read with: what these have is in it in part.
         if i == first.len() + late.len() / 2 {
             (0..2).for_each(|at| _ = shard.borrow_mut().copy(SeriesRef(at), &mut snapshot));
         }
@@ -148,7 +148,7 @@ fn a_deletion_takes_them_and_a_replay_does_not_bring_them_back() {
     for step in first.iter().chain(&late) {
         take_to(&shard, LATE, &at("a", *step, mixed), &mut *log.journal());
     }
-    // One group has late ones, what is left of them, and others that came behind the deletion at the same times.
+    // One group has late ones, what is left of them, and others that came after the deletion at the same times.
     let (from, to) = (30 * STEP_MS, 60 * STEP_MS);
     assert_eq!(delete_range(&shard, &log, from..=to).samples, 31);
     take_to(&shard, LATE, &at("a", 40, counting), &mut *log.journal());

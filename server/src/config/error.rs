@@ -1,25 +1,25 @@
-//! What can be wrong with a configuration, told so that it can be put right.
+//! What can be wrong with a configuration, in words by which it can be put right.
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {}\n      {}", problem.wrong, problem.allowed)]
-pub struct Fault {
-    /// Where it stands: the option and its origin.
+pub struct ConfigError {
+    /// Where it is: the option and its origin.
     pub place: String,
     /// What is wrong, and what is allowed instead.
-    pub problem: Problem,
+    pub problem: ValueError,
 }
 
 /// What is wrong with a value, wherever it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ValueError {
     /// What is wrong.
     pub wrong: String,
     /// What is allowed.
     pub allowed: String,
 }
 
-impl Problem {
+impl ValueError {
     pub(super) fn new(wrong: impl Into<String>, allowed: impl Into<String>) -> Self {
         Self { wrong: wrong.into(), allowed: allowed.into() }
     }
@@ -28,10 +28,10 @@ impl Problem {
 /// All that is wrong, at least one fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration has {} fault{}:{}", .0.len(), if .0.len() == 1 { "" } else { "s" }, told(.0))]
-pub struct FaultList(pub Vec<Fault>);
+pub struct ConfigErrors(pub Vec<ConfigError>);
 
 /// The faults with their numbers, a line each.
-fn told(faults: &[Fault]) -> String {
+fn told(faults: &[ConfigError]) -> String {
     let numbered = (1..).zip(faults);
     numbered.map(|(number, fault)| format!("\n  {number}. {fault}")).collect()
 }

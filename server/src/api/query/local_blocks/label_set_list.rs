@@ -4,12 +4,12 @@ use silverback_model::LabelBlock;
 
 /// Label sets as they are seen, one after the other in one piece of memory, each with its series.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct LabelSetList {
     labels: Vec<u8>,
     series: Vec<(u32, usize)>,
 }
 
-impl Seen {
+impl LabelSetList {
     pub(super) fn push(&mut self, series: u32, labels: &[u8]) {
         self.labels.extend_from_slice(labels);
         self.series.push((series, self.labels.len()));

@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 /// A file of a block or of a head can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}, byte {offset}: {problem}", path.display())]
-pub struct BlockFault {
+pub struct BlockError {
     path: PathBuf,
     offset: u64,
-    problem: Problem,
+    problem: BlockErrorKind,
 }
 
-impl BlockFault {
-    /// Whether it may be gone at the next try, for the system failed to read what may well be whole.
+impl BlockError {
+    /// Whether it may be gone at the next try, because the system failed to read what may well be whole.
     pub fn may_pass(&self) -> bool {
         use io::ErrorKind::{
             InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound, UnexpectedEof,
         };
 
-        let Problem::Io(error) = &self.problem else { return false };
+        let BlockErrorKind::Io(error) = &self.problem else { return false };
         !matches!(
             error.kind(),
             InvalidData | InvalidInput | IsADirectory | NotADirectory | NotFound | UnexpectedEof
@@ -30,7 +30,7 @@ impl BlockFault {
 
 /// What is wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum BlockErrorKind {
     /// The file can't be read.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -95,21 +95,21 @@ pub enum Problem {
 
 /// A problem within a piece of a file.
 #[derive(Debug)]
-pub struct Misread {
+pub struct BlockSectionError {
     /// Where in the file.
     pub offset: u64,
     /// What it is.
-    pub problem: Problem,
+    pub problem: BlockErrorKind,
 }
 
-impl Misread {
+impl BlockSectionError {
     /// At that place of a file.
-    pub fn new(offset: u64, problem: impl Into<Problem>) -> Self {
+    pub fn new(offset: u64, problem: impl Into<BlockErrorKind>) -> Self {
         Self { offset, problem: problem.into() }
     }
 
     /// The fault that it is in this file.
-    pub fn of(self, path: &Path) -> BlockFault {
-        BlockFault { path: path.to_owned(), offset: self.offset, problem: self.problem }
+    pub fn of(self, path: &Path) -> BlockError {
+        BlockError { path: path.to_owned(), offset: self.offset, problem: self.problem }
     }
 }

@@ -1,5 +1,5 @@
 //! The way of a stream's message on its acceptor: definitions, then the batch: split by owning
-//! shard, sent to each. It knows no order of batches; what became of one is [`Sent`]'s to tell.
+//! shard, sent to each. It knows no order of batches; what became of one is [`Sent`]'s to report.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -10,32 +10,34 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::columns::{BatchFault, Columns, Row};
+use super::columns::{BatchError, BatchRow, Columns};
 use super::flight::{BatchesInFlight, Sent};
 use super::histograms;
 use super::messages::{ROOM_WAIT_MAX, StreamMessage, make_room};
-use super::routes::{Route, RouteState, Routes};
-use super::series::{DefinitionFault, StreamSeries};
+use super::routes::{RouteState, Routes, SeriesRoute};
+use super::series::{DefinitionError, StreamSeries};
 use crate::api::ingest::caller::Caller;
-use crate::api::ingest::remote_write::wire::{Reader, Tag, WireType};
-use crate::api::ingest::remote_write::{MalformedBody, Rejection};
+use crate::api::ingest::remote_write::wire::{Tag, WireReader, WireType};
+use crate::api::ingest::remote_write::{MalformedError, WriteRejected};
 use crate::routing::{Overloaded, Reservation, Split};
 use silverback_model::limits::{DECODE_STEP_SERIES, STREAM_BATCH_SAMPLES_MAX};
 use silverback_runtime::slices::SLICE;
 use silverback_runtime::{now, reactor_polled, sleep};
-use silverback_storage::message::{DefinitionBlock, PartSeries, Refusals, StreamId, WriteBody, WritePart};
+use silverback_storage::message::{
+    DefinitionBlock, PartSeries, RejectedSamples, StreamId, WriteBody, WritePart,
+};
 
 const SERIES: Tag = Tag::new(1, WireType::Len);
 const BATCH: Tag = Tag::new(2, WireType::Len);
 const MESSAGE_KNOWN_MAX: u32 = 2;
 
-/// How long a batch that finds no room waits before it tries again, at first and at the most.
+/// How long a batch that finds no room waits before it tries again, at first and at most.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_millis(64);
 
 /// What the messages belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum CallKind {
     /// A lone request. One that finds the shards, or the memory for requests, full is refused.
     Once,
     /// A stream with batches up to a number. A batch that finds no room is held, and its stream with
@@ -55,27 +57,27 @@ enum Full {
     Memory,
 }
 
-impl From<Full> for Rejection {
+impl From<Full> for WriteRejected {
     fn from(full: Full) -> Self {
         match full {
             Full::Lanes => Self::Overloaded,
-            Full::Memory => Self::NoRoom,
+            Full::Memory => Self::BudgetExceeded,
         }
     }
 }
 
-/// Why nothing of a message, or only its definitions, was taken in.
+/// Why nothing of a message, or only its definitions, was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MessageFault {
+pub enum MessageRejected {
     /// Not a message of this kind.
     #[error(transparent)]
-    Malformed(#[from] MalformedBody),
+    Malformed(#[from] MalformedError),
     /// A definition is wrong.
     #[error(transparent)]
-    Definition(#[from] DefinitionFault),
+    Definition(#[from] DefinitionError),
     /// The batch is wrong.
     #[error(transparent)]
-    Batch(#[from] BatchFault),
+    Batch(#[from] BatchError),
     /// A batch is missing, or came twice.
     #[error(
         "batch {expected} was expected, and batch {number} came: each has the number after the last one's"
@@ -87,14 +89,14 @@ pub enum MessageFault {
         number: u64,
     },
     /// Two batches.
-    #[error("a message holds one batch at the most")]
+    #[error("a message holds one batch at most")]
     SecondBatch,
     /// The node takes no writes now.
     #[error(transparent)]
-    Rejected(#[from] Rejection),
+    Rejected(#[from] WriteRejected),
 }
 
-impl MessageFault {
+impl MessageRejected {
     /// One word for it, as the reasons of samples have.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
@@ -113,37 +115,37 @@ struct Carried {
 }
 
 /// Takes messages in for one stream.
-pub(crate) struct Intake {
+pub(crate) struct MessageReceiver {
     caller: Caller,
     series: StreamSeries,
-    call: Call,
+    call: CallKind,
     stream: Option<StreamId>,
     /// What the stream has in flight.
     flight: Rc<RefCell<BatchesInFlight>>,
 }
 
-impl Intake {
+impl MessageReceiver {
     /// For a stream that has defined nothing yet.
-    pub(crate) fn new(caller: Caller, call: Call, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
+    pub(crate) fn new(caller: Caller, call: CallKind, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
         let definitions = caller.definitions.begin();
         let (series, stream) = match call {
-            Call::Once => (StreamSeries::new(definitions), None),
-            Call::Stream { .. } => (StreamSeries::caching_refs(definitions), Some(StreamId::issue())),
+            CallKind::Once => (StreamSeries::new(definitions), None),
+            CallKind::Stream { .. } => (StreamSeries::caching_refs(definitions), Some(StreamId::issue())),
         };
         Self { caller, series, call, stream, flight }
     }
 
-    /// Takes a message in and tells what is in flight of it.
-    pub(crate) async fn take(&mut self, message: StreamMessage) -> Result<Sent, MessageFault> {
+    /// Accepts a message and returns what is in flight of it.
+    pub(crate) async fn take(&mut self, message: StreamMessage) -> Result<Sent, MessageRejected> {
         let began = now();
-        let mut refused = Refusals::default();
+        let mut refused = RejectedSamples::default();
         let StreamMessage { bytes, room: of_message } = message;
         let batch = self.define(&bytes, &mut refused).await?;
         let Some(batch) = batch else { return Ok(Sent::definitions(refused.by_ref)) };
         let columns = Columns::read(batch)?;
         self.check_number(columns.number)?;
         if let Some(replaying) = self.caller.replaying() {
-            return Err(Rejection::NotReady(replaying.to_string()).into());
+            return Err(WriteRejected::NotReady(replaying.to_string()).into());
         }
         let carried = self.carried(&columns, &bytes, of_message).await?;
         let mut room = self.caller.bodies.begin();
@@ -152,10 +154,10 @@ impl Intake {
             self.table_settled().await;
             match self.send(&columns, (&carried, &mut room), began, &mut refused)? {
                 Ok(sent) => return Ok(sent),
-                Err(full) if self.call == Call::Once => return Err(Rejection::from(full).into()),
+                Err(full) if self.call == CallKind::Once => return Err(WriteRejected::from(full).into()),
                 Err(_) if self.caller.shutdown.is_requested() => return Err(stopping().into()),
                 Err(Full::Memory) if began.elapsed() >= ROOM_WAIT_MAX => {
-                    return Err(Rejection::NoRoom.into());
+                    return Err(WriteRejected::BudgetExceeded.into());
                 }
                 Err(Full::Lanes | Full::Memory) => {
                     self.caller.count(|counts| counts.stream_waits += 1);
@@ -167,21 +169,21 @@ impl Intake {
     }
 
     /// What a batch carries to the shards. One without native histograms carries what its stream has defined alone,
-    /// and lets go of the message with its columns.
+    /// and drops the message with its columns.
     async fn carried(
         &self,
         columns: &Columns<'_>,
         message: &Bytes,
         mut of_message: Reservation,
-    ) -> Result<Carried, MessageFault> {
+    ) -> Result<Carried, MessageRejected> {
         let body = self.series.body();
         if columns.histograms() == 0 {
             return Ok(Carried { body: Arc::clone(body), of_message: Rc::new(of_message) });
         }
         // What came in one piece with others has its room with these.
         let missing = message.len().saturating_sub(of_message.bytes());
-        let wait = if self.call == Call::Once { Duration::ZERO } else { ROOM_WAIT_MAX };
-        make_room(&mut of_message, missing, wait).await.map_err(Rejection::from)?;
+        let wait = if self.call == CallKind::Once { Duration::ZERO } else { ROOM_WAIT_MAX };
+        make_room(&mut of_message, missing, wait).await.map_err(WriteRejected::from)?;
         let batch = message.slice_ref(columns.histogram_bytes());
         let body = WriteBody { definitions: body.definitions.clone(), batch, ..WriteBody::default() };
         Ok(Carried { body: Arc::new(body), of_message: Rc::new(of_message) })
@@ -194,16 +196,16 @@ impl Intake {
         poll_fn(|_| if is_settled() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    fn check_number(&mut self, number: u64) -> Result<(), MessageFault> {
+    fn check_number(&mut self, number: u64) -> Result<(), MessageRejected> {
         match &mut self.call {
-            Call::Stream { last_number } if *last_number + 1 != number => {
-                Err(MessageFault::WrongNumber { expected: *last_number + 1, number })
+            CallKind::Stream { last_number } if *last_number + 1 != number => {
+                Err(MessageRejected::WrongNumber { expected: *last_number + 1, number })
             }
-            Call::Stream { last_number } => {
+            CallKind::Stream { last_number } => {
                 *last_number = number;
                 Ok(())
             }
-            Call::Once => Ok(()),
+            CallKind::Once => Ok(()),
         }
     }
 
@@ -211,9 +213,9 @@ impl Intake {
     async fn define<'a>(
         &mut self,
         message: &'a Bytes,
-        refused: &mut Refusals,
-    ) -> Result<Option<Reader<'a>>, MessageFault> {
-        let mut fields = Reader::new(message, 0);
+        refused: &mut RejectedSamples,
+    ) -> Result<Option<WireReader<'a>>, MessageRejected> {
+        let mut fields = WireReader::new(message, 0);
         let (mut batch, mut block, mut defined) = (None, DefinitionBlock::default(), 0);
         let mut began = now();
         while !fields.is_empty() {
@@ -227,7 +229,7 @@ impl Intake {
                         began = now();
                     }
                 }
-                BATCH if batch.is_some() => return Err(MessageFault::SecondBatch),
+                BATCH if batch.is_some() => return Err(MessageRejected::SecondBatch),
                 BATCH => batch = Some(fields.message()?),
                 other => fields.skip_unknown(other, MESSAGE_KNOWN_MAX)?,
             }
@@ -246,8 +248,8 @@ impl Intake {
         columns: &Columns,
         (carried, room): (&Carried, &mut Reservation),
         began: Instant,
-        refused: &mut Refusals,
-    ) -> Result<Result<Sent, Full>, BatchFault> {
+        refused: &mut RejectedSamples,
+    ) -> Result<Result<Sent, Full>, BatchError> {
         if !self.caller.router.has_room() {
             return Ok(Err(Full::Lanes));
         }
@@ -257,7 +259,7 @@ impl Intake {
         }
         let table = self.caller.router.table();
         let mut split = Split::new(Rc::clone(&table), &self.caller.parts);
-        let mut of_refused_series = Refusals::default();
+        let mut of_refused_series = RejectedSamples::default();
         deal_out(columns, &self.series.routes(), &mut split, &mut of_refused_series)?;
         let parts = match split.finish() {
             Ok(parts) => parts,
@@ -299,16 +301,16 @@ pub fn deal_out(
     columns: &Columns,
     routes: &Routes,
     split: &mut Split<'_>,
-    refused: &mut Refusals,
-) -> Result<(), BatchFault> {
+    refused: &mut RejectedSamples,
+) -> Result<(), BatchError> {
     let (mut sample_number, mut last) = (0, None);
     columns.for_each(STREAM_BATCH_SAMPLES_MAX, |stream_ref, sample| {
-        let undefined = || BatchFault::UndefinedRef { row: Row::Sample(sample_number), stream_ref };
+        let undefined = || BatchError::UndefinedRef { row: BatchRow::Sample(sample_number), stream_ref };
         let route = routes.get(stream_ref).ok_or_else(undefined)?;
         match route.state {
             RouteState::Series if last == Some(stream_ref) => split.another_sample(sample),
             RouteState::Series => {
-                let Route { id, labels, cached, .. } = *route;
+                let SeriesRoute { id, labels, cached, .. } = *route;
                 split.series_with(PartSeries { id, labels, samples: 1, cached }, sample);
                 last = Some(stream_ref);
             }
@@ -324,7 +326,7 @@ pub fn deal_out(
     if columns.histograms() == 0 { Ok(()) } else { histograms::deal_out(columns, routes, split, refused) }
 }
 
-/// What senders are told once the node is to end.
-pub(crate) fn stopping() -> Rejection {
-    Rejection::NotReady("the node is stopping".to_owned())
+/// What senders get once the node is to end.
+pub(crate) fn stopping() -> WriteRejected {
+    WriteRejected::NotReady("the node is stopping".to_owned())
 }

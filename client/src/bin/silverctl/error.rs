@@ -1,4 +1,4 @@
-//! How a command ends other than well: told once on standard error, with its causes, and as an exit
+//! How a command ends other than well: reported once on standard error, with its causes, and as an exit
 //! code.
 
 use std::error::Error;
@@ -9,10 +9,10 @@ use silverback_model::printable::Printable;
 
 /// Why a command did not do all that it was asked to.
 #[derive(Debug)]
-pub enum Failure {
+pub enum CommandError {
     /// It was called wrongly; in words.
     Usage(String),
-    /// What went wrong was told where it happened; only the exit code is left to give.
+    /// What went wrong was reported where it happened; only the exit code is left to give.
     Told,
     /// Ctrl-C came before the end.
     Interrupted,
@@ -21,10 +21,10 @@ pub enum Failure {
 }
 
 /// What a command, or a step of one, gives; or why it can't.
-pub type Done<T = ()> = Result<T, Failure>;
+pub type Done<T = ()> = Result<T, CommandError>;
 
 /// Whatever is an error is a failure, so that `?` makes one of it.
-impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandError {
     fn from(error: E) -> Self {
         Self::Because(error.into())
     }
@@ -51,30 +51,30 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
     }
 }
 
-/// Tells a failure, and gives the code to exit with.
+/// Reports a failure, and gives the code to exit with.
 pub fn exit_code(ended: Done) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(words)) => {
+        Err(CommandError::Usage(words)) => {
             eprintln!("error: {}\n\nFor more, try '--help'.", Printable(&words));
             ExitCode::from(2)
         }
-        Err(Failure::Told) => ExitCode::FAILURE,
-        Err(Failure::Interrupted) => {
+        Err(CommandError::Told) => ExitCode::FAILURE,
+        Err(CommandError::Interrupted) => {
             eprintln!("interrupted");
             ExitCode::FAILURE
         }
         // Whoever reads the output has seen enough: `silverctl … | head` did what it should.
-        Err(Failure::Because(error)) if is_closed_output(&*error) => ExitCode::SUCCESS,
-        Err(Failure::Because(error)) => {
+        Err(CommandError::Because(error)) if is_closed_output(&*error) => ExitCode::SUCCESS,
+        Err(CommandError::Because(error)) => {
             eprint!("{}", told(&*error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// The error and its causes, a printable line each: a node's words stand in them. Many errors repeat their cause in
-/// their own text, and some the innermost one: what lies between tells nothing then.
+/// The error and its causes, a printable line each: a node's words are in them. Many errors repeat their cause in
+/// their own text, and some the innermost one: what is between says nothing then.
 fn told(error: &(dyn Error + 'static)) -> String {
     let words = |error: &dyn Error| Printable(&error.to_string()).to_string();
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
@@ -91,22 +91,22 @@ fn told(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Standard output's reader is gone. A type of its own, for a connection to a node can end with a
+/// Standard output's reader is gone. A type of its own, because a connection to a node can end with a
 /// broken pipe too.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output is closed")]
-struct OutputClosed;
+struct OutputClosedError;
 
 /// Standard output, behind a buffer. Flush it before the end.
-pub fn output() -> io::BufWriter<Output> {
-    io::BufWriter::with_capacity(64 << 10, Output)
+pub fn output() -> io::BufWriter<StandardOutput> {
+    io::BufWriter::with_capacity(64 << 10, StandardOutput)
 }
 
 /// Standard output.
 #[derive(Debug)]
-pub struct Output;
+pub struct StandardOutput;
 
-impl io::Write for Output {
+impl io::Write for StandardOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         io::stdout().lock().write(bytes).map_err(mark_closed)
     }
@@ -118,7 +118,7 @@ impl io::Write for Output {
 
 fn mark_closed(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, OutputClosed),
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, OutputClosedError),
         _other => error,
     }
 }
@@ -126,17 +126,17 @@ fn mark_closed(error: io::Error) -> io::Error {
 fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
     let io_error = error.downcast_ref::<io::Error>();
     let inner = io_error.and_then(io::Error::get_ref);
-    inner.is_some_and(|inner| inner.is::<OutputClosed>()) || error.source().is_some_and(is_closed_output)
+    inner.is_some_and(|inner| inner.is::<OutputClosedError>()) || error.source().is_some_and(is_closed_output)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn because(failure: Failure) -> Box<dyn Error + Send + Sync> {
+    fn because(failure: CommandError) -> Box<dyn Error + Send + Sync> {
         match failure {
-            Failure::Because(error) => error,
-            Failure::Usage(_) | Failure::Told | Failure::Interrupted => panic!("{failure:?}"),
+            CommandError::Because(error) => error,
+            CommandError::Usage(_) | CommandError::Told | CommandError::Interrupted => panic!("{failure:?}"),
         }
     }
 

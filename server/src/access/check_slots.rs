@@ -1,4 +1,4 @@
-//! The places of passwords that wait to be checked, all of the node, and how addresses share them: none may have more
+//! The slots of passwords that wait to be checked, all of the node, and how addresses share them: none may have more
 //! than it leaves. No core waits for another here.
 
 use std::hash::{BuildHasher, RandomState};
@@ -11,39 +11,39 @@ use silverback_runtime::Peer;
 /// Nobody has it.
 const FREE: u64 = 0;
 
-/// All places.
+/// All slots.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct CheckSlots {
     /// What stands for the address that has it, or [`FREE`].
     held: [AtomicU64; CREDENTIAL_CHECKS_MAX],
     hasher: RandomState,
 }
 
-/// One place; another one has it when this is dropped.
+/// One slot; another one has it when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    all: Arc<Places>,
+pub(super) struct CheckLease {
+    all: Arc<CheckSlots>,
     at: usize,
 }
 
-impl Default for Places {
+impl Default for CheckSlots {
     fn default() -> Self {
         Self { held: [const { AtomicU64::new(FREE) }; CREDENTIAL_CHECKS_MAX], hasher: RandomState::new() }
     }
 }
 
-impl Places {
-    /// A place; `None` where all are taken, or where its address has as many as are left for others.
-    pub(super) fn take(self: &Arc<Self>, from: Peer) -> Option<Place> {
+impl CheckSlots {
+    /// A slot; `None` where all are taken, or where its address has as many as are left for others.
+    pub(super) fn take(self: &Arc<Self>, from: Peer) -> Option<CheckLease> {
         // By a hash with a key of this process' own: nobody finds addresses that share one, and none has FREE.
         let whose = self.hasher.hash_one(from) | 1;
         let is_taken =
             |held: &AtomicU64| held.compare_exchange(FREE, whose, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         let at = self.held.iter().position(is_taken)?;
-        let place = Place { all: Arc::clone(self), at };
+        let lease = CheckLease { all: Arc::clone(self), at };
         // With this one: of two cores that take one at once the later sees both.
         let (own, free) = (self.count(whose), self.count(FREE));
-        (own <= free + 1).then_some(place)
+        (own <= free + 1).then_some(lease)
     }
 
     fn count(&self, whose: u64) -> usize {
@@ -51,7 +51,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for CheckLease {
     fn drop(&mut self) {
         self.all.held[self.at].store(FREE, Ordering::SeqCst);
     }
@@ -65,14 +65,14 @@ mod tests {
         Peer::of(Some(text.parse().unwrap()))
     }
 
-    /// As many places as it gets.
-    fn take_all(all: &Arc<Places>, from: &str) -> Vec<Place> {
+    /// As many slots as it gets.
+    fn take_all(all: &Arc<CheckSlots>, from: &str) -> Vec<CheckLease> {
         std::iter::from_fn(|| all.take(peer(from))).collect()
     }
 
     #[test]
     fn an_address_gets_half_of_what_is_left_and_of_ipv6_a_network_does() {
-        let all = Arc::<Places>::default();
+        let all = Arc::<CheckSlots>::default();
         let flood = take_all(&all, "10.0.0.1");
         assert_eq!(flood.len(), CREDENTIAL_CHECKS_MAX / 2);
         let network = take_all(&all, "2001:db8::1");
@@ -86,15 +86,15 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_places_whoever_asks() {
-        let all = Arc::<Places>::default();
+    fn there_are_no_more_slots_whoever_asks() {
+        let all = Arc::<CheckSlots>::default();
         let taken: Vec<_> = (0..=u8::MAX).filter_map(|n| all.take(peer(&format!("10.0.0.{n}")))).collect();
         assert_eq!((taken.len(), all.count(FREE)), (CREDENTIAL_CHECKS_MAX, 0));
     }
 
     #[test]
     fn cores_that_ask_at_once_get_no_more_than_one_would() {
-        let all = Arc::<Places>::default();
+        let all = Arc::<CheckSlots>::default();
         let most = std::thread::scope(|scope| {
             let cores: Vec<_> = (0..4).map(|_| scope.spawn(|| take_all(&all, "10.0.0.1"))).collect();
             let taken: Vec<_> = cores.into_iter().flat_map(|core| core.join().unwrap()).collect();

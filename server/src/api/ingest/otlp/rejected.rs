@@ -5,14 +5,14 @@ use std::time::Duration;
 use silverback_model::printable::Printable;
 use tonic::Status;
 
-use crate::api::grpc::status::{of_rejection, passing};
-use crate::api::ingest::remote_write::Rejection;
+use crate::api::grpc::status::{of_write_rejected, passing};
+use crate::api::ingest::remote_write::WriteRejected;
 use crate::api::response::cause::Cause;
 use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
 
 /// Why nothing of a request is stored, or not all of it acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum OtlpRejected {
     /// Not a POST.
     #[error("OTLP takes POST requests alone")]
     Method,
@@ -28,15 +28,15 @@ pub enum Fault {
          objects and lists; send attributes that are flatter"
     )]
     JsonTooDeep,
-    /// A large request in the dear form.
+    /// A large request in the expensive form.
     #[error("a request in JSON may have {OTLP_JSON_BYTES_MAX} bytes; send fewer data points, or protobuf")]
     JsonTooLarge,
     /// What every write may be refused for.
     #[error(transparent)]
-    Rejected(#[from] Rejection),
+    Rejected(#[from] WriteRejected),
 }
 
-impl Fault {
+impl OtlpRejected {
     /// One word for it, as the reasons of samples have.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
@@ -75,9 +75,9 @@ impl Fault {
 }
 
 /// A rejection as OTLP's senders understand it.
-pub fn status_of(rejection: &Rejection) -> Status {
+pub fn status_of(rejection: &WriteRejected) -> Status {
     match rejection.retry_after() {
-        None => of_rejection(rejection),
+        None => of_write_rejected(rejection),
         Some(after) => passing(Cause::passing_for_otlp(), &rejection.to_string(), after),
     }
 }
@@ -88,9 +88,9 @@ mod tests {
     use tonic_types::StatusExt;
 
     use super::*;
-    use crate::api::ingest::remote_write::{MalformedBody, MalformedCause};
+    use crate::api::ingest::remote_write::{MalformedError, MalformedErrorKind};
 
-    fn check(fault: Fault, http: u16, retry_after_s: Option<u64>, grpc: Code) {
+    fn check(fault: OtlpRejected, http: u16, retry_after_s: Option<u64>, grpc: Code) {
         assert_eq!(fault.cause().http().as_u16(), http, "{fault}");
         let retry_after = retry_after_s.map(Duration::from_secs);
         assert_eq!(fault.retry_after(), retry_after, "{fault}");
@@ -102,21 +102,21 @@ mod tests {
 
     #[test]
     fn senders_try_again_when_that_can_help() {
-        check(Rejection::Overloaded.into(), 429, Some(1), Code::Unavailable);
-        check(Rejection::MemoryFull { limit_bytes: 1 }.into(), 429, Some(30), Code::Unavailable);
-        check(Rejection::NotReady("x".into()).into(), 503, Some(5), Code::Unavailable);
-        check(Rejection::BodyTimedOut(Duration::from_secs(3)).into(), 503, Some(1), Code::Unavailable);
+        check(WriteRejected::Overloaded.into(), 429, Some(1), Code::Unavailable);
+        check(WriteRejected::MemoryFull { limit_bytes: 1 }.into(), 429, Some(30), Code::Unavailable);
+        check(WriteRejected::NotReady("x".into()).into(), 503, Some(5), Code::Unavailable);
+        check(WriteRejected::BodyTimedOut(Duration::from_secs(3)).into(), 503, Some(1), Code::Unavailable);
     }
 
     #[test]
     fn what_stays_wrong_is_told_so() {
-        let malformed = MalformedBody { offset: 3, cause: MalformedCause::BrokenMessage };
-        check(Rejection::Malformed(malformed).into(), 400, None, Code::InvalidArgument);
-        check(Rejection::BodyTooLarge { limit_bytes: 9 }.into(), 413, None, Code::ResourceExhausted);
-        check(Fault::Json("x".into()), 400, None, Code::InvalidArgument);
-        check(Fault::JsonTooDeep, 400, None, Code::InvalidArgument);
-        check(Fault::JsonTooLarge, 413, None, Code::ResourceExhausted);
-        check(Fault::ContentType("a/b".into()), 415, None, Code::InvalidArgument);
-        check(Fault::Method, 405, None, Code::InvalidArgument);
+        let malformed = MalformedError { offset: 3, cause: MalformedErrorKind::BrokenMessage };
+        check(WriteRejected::Malformed(malformed).into(), 400, None, Code::InvalidArgument);
+        check(WriteRejected::BodyTooLarge { limit_bytes: 9 }.into(), 413, None, Code::ResourceExhausted);
+        check(OtlpRejected::Json("x".into()), 400, None, Code::InvalidArgument);
+        check(OtlpRejected::JsonTooDeep, 400, None, Code::InvalidArgument);
+        check(OtlpRejected::JsonTooLarge, 413, None, Code::ResourceExhausted);
+        check(OtlpRejected::ContentType("a/b".into()), 415, None, Code::InvalidArgument);
+        check(OtlpRejected::Method, 405, None, Code::InvalidArgument);
     }
 }

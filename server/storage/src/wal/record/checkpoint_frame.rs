@@ -10,13 +10,13 @@ use silverback_model::histogram::SealedHistogram;
 use silverback_model::{Exemplar, Metadata, SeriesId, SeriesRef};
 
 /// In how many parts a snapshot's payload comes, empty ones included.
-pub const SNAPSHOT_PARTS: usize = 15;
+pub const CHECKPOINT_FRAME_PARTS: usize = 15;
 
 const END_BYTES: usize = HEAD_BYTES + 16;
 
 /// The next frame of a checkpoint. Used again for the one after it.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+pub struct CheckpointFrame {
     series: SeriesWriter,
     chunks: ChunksWriter,
     histograms: HistogramsWriter,
@@ -26,7 +26,7 @@ pub struct Snapshot {
     end: Option<[u8; END_BYTES]>,
 }
 
-impl Snapshot {
+impl CheckpointFrame {
     /// A series that there is. Labels are pairs of name and value, names ascending.
     pub fn created<'a>(
         &mut self,
@@ -95,7 +95,7 @@ impl Snapshot {
     /// # Panics
     ///
     /// As [`Group::parts`](super::Group::parts).
-    pub fn parts(&mut self) -> [&[u8]; SNAPSHOT_PARTS] {
+    pub fn parts(&mut self) -> [&[u8]; CHECKPOINT_FRAME_PARTS] {
         self.series.finish();
         self.chunks.finish();
         self.histograms.finish();

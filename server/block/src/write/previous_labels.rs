@@ -5,7 +5,7 @@ use super::texts::Texts;
 
 /// Labels, and the numbers of their texts.
 #[derive(Debug, Default)]
-pub struct Labels {
+pub struct PreviousLabels {
     texts: Vec<u8>,
     labels: Vec<Label>,
 }
@@ -26,7 +26,7 @@ pub fn is_set<'a>(labels: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> b
     is_ascending && labels.clone().all(|(name, value)| !name.is_empty() && !value.is_empty())
 }
 
-impl Labels {
+impl PreviousLabels {
     /// Whether others come after them: by names and values in turn.
     pub fn is_before<'a>(&self, others: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
         let own = (0..self.labels.len()).map(|at| self.texts_of(at));

@@ -1,24 +1,24 @@
-//! Why a request was refused as a whole: nothing of it is stored, as far as its sender is told.
+//! Why a request was refused as a whole: nothing of it is stored, as far as its sender knows.
 
 use std::time::Duration;
 
 use http::HeaderName;
 
-use super::{malformed::MalformedBody, snappy::SnappyError};
+use super::{malformed::MalformedError, snappy::SnappyError};
 use crate::{
     api::{http::request_body::BodyError, response::cause::Cause},
-    routing::{BudgetExceeded, NoRoom, Overloaded},
+    routing::{BudgetExceeded, OverBudget, Overloaded},
 };
 use silverback_storage::wal::LogError;
 
 /// One reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
+pub enum WriteRejected {
     /// Not a POST.
     #[error("writes take POST requests alone")]
     Method,
-    /// A header that is no text, or stands twice.
-    #[error("the header {0} is not text, or stands twice")]
+    /// A header that isn't text, or occurs twice.
+    #[error("the header {0} is not text, or occurs twice")]
     Header(HeaderName),
     /// Another content type.
     #[error(
@@ -68,7 +68,7 @@ pub enum Rejection {
     Gzip(String),
     /// It isn't a write request.
     #[error(transparent)]
-    Malformed(#[from] MalformedBody),
+    Malformed(#[from] MalformedError),
     /// A message over gRPC that isn't framed or compressed as it says.
     #[error("{0}")]
     Message(String),
@@ -84,14 +84,14 @@ pub enum Rejection {
         own: String,
     },
     /// Too much is in flight.
-    #[error("overloaded: too many requests are under way; send again later")]
+    #[error("overloaded: too many requests are in flight; send again later")]
     Overloaded,
     /// Requests in flight hold as much as they may.
     #[error(
         "overloaded: requests in flight have all the memory that they may have; send again later, or smaller \
          requests, or raise --memory-limit"
     )]
-    NoRoom,
+    BudgetExceeded,
     /// A shard holds as much as it may. What to do about it is the operator's.
     #[error(
         "memory is full: the node is near its memory limit of {} MiB (--memory-limit); send again later, \
@@ -119,7 +119,7 @@ pub(crate) enum CountedAs {
     NotDurable,
 }
 
-impl Rejection {
+impl WriteRejected {
     /// Whether the node is at fault, and not the sender: an operator wants to see it without looking for it.
     pub(crate) fn is_of_node(&self) -> bool {
         self.counted_as() != CountedAs::Malformed
@@ -144,7 +144,7 @@ impl Rejection {
             | Self::Message(_)
             | Self::OtherTenant { .. }
             | Self::Overloaded
-            | Self::NoRoom
+            | Self::BudgetExceeded
             | Self::MemoryFull { .. }
             | Self::NotReady(_) => false,
         }
@@ -197,7 +197,7 @@ impl Rejection {
             Self::Message(_) => ("message", Cause::Invalid, CountedAs::Malformed, None),
             Self::OtherTenant { .. } => ("other_tenant", Cause::Invalid, CountedAs::Malformed, None),
             // A queue empties within a second or not at all.
-            Self::Overloaded | Self::NoRoom => {
+            Self::Overloaded | Self::BudgetExceeded => {
                 ("overloaded", Cause::Overloaded, CountedAs::Overloaded, Some(1))
             }
             // Retention passes free memory every few minutes.
@@ -207,40 +207,40 @@ impl Rejection {
     }
 }
 
-impl From<Overloaded> for Rejection {
+impl From<Overloaded> for WriteRejected {
     fn from(_: Overloaded) -> Self {
         Self::Overloaded
     }
 }
 
-impl From<NoRoom> for Rejection {
-    fn from(_: NoRoom) -> Self {
-        Self::NoRoom
+impl From<OverBudget> for WriteRejected {
+    fn from(_: OverBudget) -> Self {
+        Self::BudgetExceeded
     }
 }
 
-impl From<BudgetExceeded> for Rejection {
+impl From<BudgetExceeded> for WriteRejected {
     fn from(no_room: BudgetExceeded) -> Self {
         match no_room {
-            BudgetExceeded::NoRoom => Self::NoRoom,
+            BudgetExceeded::Full => Self::BudgetExceeded,
             BudgetExceeded::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
         }
     }
 }
 
-impl From<LogError> for Rejection {
+impl From<LogError> for WriteRejected {
     fn from(error: LogError) -> Self {
         Self::NotReady(error.to_string())
     }
 }
 
-impl From<BodyError> for Rejection {
+impl From<BodyError> for WriteRejected {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::TooLarge(limit_bytes) => Self::BodyTooLarge { limit_bytes },
             BodyError::TimedOut(limit) => Self::BodyTimedOut(limit),
             BodyError::BrokeOff(how) => Self::BodyBrokeOff(how),
-            BodyError::NoRoom => Self::NoRoom,
+            BodyError::BudgetExceeded => Self::BudgetExceeded,
         }
     }
 }

@@ -4,42 +4,42 @@ use std::time::Duration;
 
 use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 
-use crate::api::core::Core;
+use crate::api::core::CoreContext;
 use crate::api::http::request_body::BodyError;
-use crate::api::query::range_blocks::WritingFault;
+use crate::api::query::range_blocks::RangeBlocksError;
 use crate::api::response::NodeResponse;
 use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
-use crate::routing::{BudgetExceeded, DeletionFault, EvaluationError, TooManyReads};
+use crate::routing::{BudgetExceeded, DeletionFanoutError, EvaluationError, ReadGateRejected};
 use silverback_model::gorilla::ChunkError;
 use silverback_model::histogram::HistogramChunkError;
 use silverback_promql::QueryError;
 use silverback_runtime::SideThreadError;
-use silverback_storage::message::{Deleted, DeletionError, ReadError};
+use silverback_storage::message::{Deleted, DeletionError, ShardReadError};
 use silverback_storage::wal::progress::Replaying;
 
 /// When to come again after the node had too much in flight.
 const RETRY_AFTER_PASSING: Duration = Duration::from_secs(1);
 
 /// Refuses reads, and what changes data on demand, until all data is back.
-pub(crate) fn check_replayed(core: &Core) -> Result<(), ReadFault> {
-    core.replaying().map_or(Ok(()), |replaying| Err(ReadFault::Replaying(replaying)))
+pub(crate) fn check_replayed(core: &CoreContext) -> Result<(), ReadRejected> {
+    core.replaying().map_or(Ok(()), |replaying| Err(ReadRejected::Replaying(replaying)))
 }
 
 /// Why a read wasn't answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadFault {
+pub enum ReadRejected {
     /// The request means nothing.
     #[error("{0}")]
     BadRequest(String),
     /// Another method than the ones named.
     #[error("only {0} is allowed here")]
     Method(&'static str),
-    /// The node was not told to do such things.
+    /// The node was not started to do such things.
     #[error("{0}")]
     NotAllowed(&'static str),
     /// One deletion at a time is all that a node has on.
-    #[error("another deletion goes on, and this node runs one at a time: try again once it has ended")]
+    #[error("another deletion is in progress, and this node runs one at a time: try again once it has ended")]
     DeletionGoesOn,
     /// One snapshot at a time is all that a node writes.
     #[error(
@@ -48,10 +48,10 @@ pub enum ReadFault {
     SnapshotGoesOn,
     /// Blocks were not written.
     #[error(transparent)]
-    Writing(WritingFault),
+    Writing(RangeBlocksError),
     /// A deletion was not done to its end.
     #[error(transparent)]
-    DeletionStopped(DeletionStopped),
+    DeletionStopped(PartialDeletionError),
     /// A content type or encoding that isn't spoken here.
     #[error("{0}")]
     MediaType(String),
@@ -70,7 +70,7 @@ pub enum ReadFault {
     /// The index's statistics are more than reads may hold.
     #[error(
         "the lists take more than the {bytes_max} bytes of memory that reads may have here: lower limit={limit}, for \
-         which each shard tells up to {asked} entries of each list"
+         which each shard returns up to {asked} entries of each list"
     )]
     ListsTooLarge {
         /// What a list shows.
@@ -81,11 +81,11 @@ pub enum ReadFault {
         bytes_max: usize,
     },
     /// What is made whole before it is sent, or waits, has no memory beside other reads.
-    #[error("the reads under way have all the memory that reads may have: try again later")]
+    #[error("reads in flight have all the memory that reads may have: try again later")]
     BudgetExceeded,
     /// As many reads wait as may.
     #[error(transparent)]
-    TooManyReads(#[from] TooManyReads),
+    TooManyReads(#[from] ReadGateRejected),
     /// What would hold the core could not be done beside it.
     #[error(transparent)]
     SideThread(#[from] SideThreadError),
@@ -140,35 +140,37 @@ pub enum QueryQueueError {
     "{why}: {} series were deleted whole and {} in part, {} samples in all, and others may be left: delete them again",
     deleted.series, deleted.series_cut, deleted.samples
 )]
-pub struct DeletionStopped {
+pub struct PartialDeletionError {
     /// What went.
     pub deleted: Deleted,
     /// Why not all of it did.
-    pub why: DeletionFault,
+    pub why: DeletionFanoutError,
 }
 
-impl DeletionStopped {
-    /// What a read would be told that was stopped by the same; `None`: no read is, for it is the log.
-    fn as_read(&self) -> Option<ReadFault> {
+impl PartialDeletionError {
+    /// What a read gets that was stopped by the same; `None`: no read is, because it is the log.
+    fn as_read(&self) -> Option<ReadRejected> {
         match &self.why {
-            DeletionFault::Overloaded(overloaded) => Some(FanoutError::from(*overloaded).into()),
-            DeletionFault::Stopped(DeletionError::Read(error)) => Some(FanoutError::from(*error).into()),
-            DeletionFault::Stopped(DeletionError::Log(_)) => None,
+            DeletionFanoutError::Overloaded(overloaded) => Some(FanoutError::from(*overloaded).into()),
+            DeletionFanoutError::Stopped(DeletionError::Read(error)) => {
+                Some(FanoutError::from(*error).into())
+            }
+            DeletionFanoutError::Stopped(DeletionError::Log(_)) => None,
         }
     }
 }
 
 /// Of an answer that is made whole.
-impl From<BudgetExceeded> for ReadFault {
+impl From<BudgetExceeded> for ReadRejected {
     fn from(no_room: BudgetExceeded) -> Self {
         match no_room {
-            BudgetExceeded::NoRoom => Self::BudgetExceeded,
+            BudgetExceeded::Full => Self::BudgetExceeded,
             BudgetExceeded::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
         }
     }
 }
 
-impl From<QueryError> for ReadFault {
+impl From<QueryError> for ReadRejected {
     fn from(error: QueryError) -> Self {
         match error {
             QueryError::TooMuchMemory { .. } => Self::QueryTooLarge(error),
@@ -177,7 +179,7 @@ impl From<QueryError> for ReadFault {
     }
 }
 
-impl From<EvaluationError> for ReadFault {
+impl From<EvaluationError> for ReadRejected {
     fn from(error: EvaluationError) -> Self {
         match error {
             EvaluationError::Shards(error) => Self::Shards(error),
@@ -188,9 +190,9 @@ impl From<EvaluationError> for ReadFault {
 }
 
 /// What a read answers over HTTP, or why it can't.
-pub(crate) type ReadAnswer = Result<NodeResponse, ReadFault>;
+pub(crate) type ReadAnswer = Result<NodeResponse, ReadRejected>;
 
-impl ReadFault {
+impl ReadRejected {
     /// What its caller can do about it.
     pub(crate) fn cause(&self) -> Cause {
         match self {
@@ -206,29 +208,29 @@ impl ReadFault {
             Self::TooManySamples(_)
             | Self::AnswerTooLarge { .. }
             | Self::ListsTooLarge { .. }
-            | Self::Shards(FanoutError::Refused(ReadError::TooLarge { .. })) => Cause::AsksTooMuch,
+            | Self::Shards(FanoutError::Refused(ShardReadError::TooLarge { .. })) => Cause::AsksTooMuch,
             Self::DeletionStopped(stopped) => {
                 stopped.as_read().map_or(Cause::NotReady, |fault| fault.cause())
             }
-            Self::Body(BodyError::NoRoom)
+            Self::Body(BodyError::BudgetExceeded)
             | Self::BudgetExceeded
             | Self::TooManyReads(_)
             | Self::DeletionGoesOn
             | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
-                | FanoutError::Refused(ReadError::TooManyCursors | ReadError::Moved),
+                | FanoutError::Refused(ShardReadError::TooManyCursors | ShardReadError::Moved),
             ) => Cause::Overloaded,
-            Self::Shards(FanoutError::Refused(ReadError::UnknownCursor | ReadError::Overtaken))
+            Self::Shards(FanoutError::Refused(ShardReadError::UnknownCursor | ShardReadError::Overtaken))
             | Self::TimedOut(_) => Cause::TimedOut,
             Self::Replaying(_) => Cause::NotReady,
-            Self::Shards(FanoutError::Refused(ReadError::Cancelled)) => Cause::Cancelled,
+            Self::Shards(FanoutError::Refused(ShardReadError::Cancelled)) => Cause::Cancelled,
             Self::SideThread(SideThreadError::Panicked)
             | Self::Shards(FanoutError::Refused(
-                ReadError::Panicked
-                | ReadError::BlockDamaged
-                | ReadError::BlockUnreadable
-                | ReadError::BlockNotWritten,
+                ShardReadError::Panicked
+                | ShardReadError::BlockDamaged
+                | ShardReadError::BlockUnreadable
+                | ShardReadError::BlockNotWritten,
             )) => Cause::Internal,
             Self::Chunk(_) | Self::Histograms(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,
             Self::Query(QueryError::BadData(_)) => Cause::Invalid,
@@ -237,7 +239,9 @@ impl ReadFault {
                 QueryError::Execution(_) | QueryError::TooManySamples | QueryError::TooMuchMemory { .. },
             ) => Cause::Unanswerable,
             Self::Query(QueryError::Source) => Cause::Internal,
-            Self::Query(QueryError::NoRoom) | Self::QueryQueue(QueryQueueError::Full) => Cause::Overloaded,
+            Self::Query(QueryError::BudgetExceeded) | Self::QueryQueue(QueryQueueError::Full) => {
+                Cause::Overloaded
+            }
             Self::Query(QueryError::Timeout) | Self::QueryQueue(QueryQueueError::TimedOut) => Cause::TimedOut,
             Self::Query(QueryError::Canceled) | Self::QueryQueue(QueryQueueError::Canceled) => {
                 Cause::Cancelled
@@ -248,7 +252,7 @@ impl ReadFault {
 
     /// Whether others have the memory that it takes.
     pub(crate) fn is_for_room(&self) -> bool {
-        matches!(self, Self::BudgetExceeded | Self::Query(QueryError::NoRoom))
+        matches!(self, Self::BudgetExceeded | Self::Query(QueryError::BudgetExceeded))
     }
 
     /// When the same may be asked again, where it passes by itself.
@@ -266,7 +270,7 @@ impl ReadFault {
         passes.then_some(RETRY_AFTER_PASSING)
     }
 
-    /// Adds what the status wants told in headers.
+    /// Adds the headers that the status calls for.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         if let Self::Method(allowed) = self {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));
@@ -281,12 +285,12 @@ impl ReadFault {
     }
 }
 
-fn of_writing(fault: &WritingFault) -> Cause {
+fn of_writing(fault: &RangeBlocksError) -> Cause {
     match fault {
-        WritingFault::NoRoom { .. } | WritingFault::Full(_) => Cause::NotReady,
-        WritingFault::Disk(_) => Cause::Internal,
-        WritingFault::Stored(_) => Cause::DataLoss,
-        WritingFault::TooLarge { .. } | WritingFault::TooManyRanges { .. } => Cause::Unanswerable,
-        WritingFault::Deleted | WritingFault::Ended => Cause::Cancelled,
+        RangeBlocksError::StorageNearlyFull { .. } | RangeBlocksError::StorageFull(_) => Cause::NotReady,
+        RangeBlocksError::Disk(_) => Cause::Internal,
+        RangeBlocksError::Stored(_) => Cause::DataLoss,
+        RangeBlocksError::TooLarge { .. } | RangeBlocksError::TooManyRanges { .. } => Cause::Unanswerable,
+        RangeBlocksError::Deleted | RangeBlocksError::Ended => Cause::Cancelled,
     }
 }

@@ -50,7 +50,8 @@ impl Figures {
             Self::Report => &[
                 "benches/src/contender",
                 "benches/src/durability",
-                "benches/src/founding",
+                "benches/src/founding/meter.rs",
+                "benches/src/founding/results.rs",
                 "benches/src/isolation",
                 "benches/src/promql",
                 "benches/src/rebalance",

@@ -369,7 +369,10 @@ mod tests {
         let written = summary(&context, &measured).expect("something was measured");
         let body = written.section.body;
         assert!(body.starts_with("Here.\n\n| load | to contender |\n|---|--:|\n"), "{body}");
-        assert!(body.contains("(`batch-10`) | 1.50 |") && body.contains("(`steady-1`) | – |"), "{body}");
+        assert!(
+            body.contains("(`batch-10`) | 1.50 (1.50 to 1.50) |") && body.contains("(`steady-1`) | – |"),
+            "{body}"
+        );
         assert!(summary(&context, &Measurements::default()).is_none());
     }
 

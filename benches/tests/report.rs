@@ -29,6 +29,21 @@ fn check_refused(words: &[&str], why: &str) {
     assert!(!output.status.success() && errors.contains(why), "{words:?}: {errors}");
 }
 
+/// A file that figures depend on.
+const CODE: &str = "Cargo.toml";
+
+/// A repository with that file alone: whoever works on this one may do so while it is tested.
+fn repository() -> Scratch {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.join(CODE), "# before").unwrap();
+    for words in [&["init", "--quiet"][..], &["add", CODE], &["commit", "--quiet", "-m", "before"]] {
+        let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+        let git = Command::new("git").arg("-C").arg(scratch.path()).args(who).args(words).status().unwrap();
+        assert!(git.success(), "{words:?}");
+    }
+    scratch
+}
+
 /// The node, where this package wasn't built alone.
 fn node() -> Option<PathBuf> {
     Some(Path::new(BENCH).with_file_name("silverback")).filter(|path| path.is_file())
@@ -96,12 +111,12 @@ const KEPT: &str =
 
 #[test]
 fn a_load_that_fails_is_named_and_not_kept_which_is_a_failure() {
-    let scratch = Scratch::new();
+    let scratch = repository();
     let ratios = scratch.join("ratios.json");
     std::fs::write(&ratios, KEPT).unwrap();
     let words = ["--short", "--keep", "--only=steady-1", "--rounds=1", "--silverback=/bin/false"];
     let places = ["--disk", scratch.path().to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];
-    let output = report(&[&words[..], &places].concat());
+    let output = report_in(scratch.path(), &[&words[..], &places].concat());
     let (_, errors) = said(&output);
     assert!(!output.status.success(), "{errors}");
     assert!(errors.contains("steady-1: could not be measured, so nothing new is kept"), "{errors}");
@@ -111,18 +126,12 @@ fn a_load_that_fails_is_named_and_not_kept_which_is_a_failure() {
 
 #[test]
 fn ratios_of_code_that_changed_as_it_was_measured_are_not_kept() {
-    let scratch = Scratch::new();
-    let [code, node, ratios] = ["Cargo.toml", "node", "ratios.json"].map(|name| scratch.join(name));
-    std::fs::write(&code, "# before").unwrap();
+    let scratch = repository();
+    let [code, node, ratios] = [CODE, "node", "ratios.json"].map(|name| scratch.join(name));
     std::fs::write(&ratios, KEPT).unwrap();
     // Whoever works on the code does so while the node runs.
     std::fs::write(&node, format!("#!/bin/sh\necho >> {}\nexit 1\n", code.display())).unwrap();
     std::fs::set_permissions(&node, std::fs::Permissions::from_mode(0o755)).unwrap();
-    for words in [&["init", "--quiet"][..], &["add", "Cargo.toml"], &["commit", "--quiet", "-m", "before"]] {
-        let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
-        let git = Command::new("git").arg("-C").arg(scratch.path()).args(who).args(words).status().unwrap();
-        assert!(git.success(), "{words:?}");
-    }
     let words = ["--short", "--keep", "--only=steady-1", "--rounds=1", "--disk=.", "--ratios=ratios.json"];
     let node = ["--silverback", node.to_str().unwrap()];
     let output = report_in(scratch.path(), &[&words[..], &node].concat());

@@ -1,7 +1,7 @@
 //! `silverctl`: writes to a node, reads from it and looks into it, from the command line.
 //!
 //! Knows which commands there are and how one runs and ends. What a command does is in its own
-//! module, how a node is reached in [`connection`], how an end is reported in [`failure`].
+//! module, how a node is reached in [`connection`], how an end is reported in [`error`].
 #![forbid(unsafe_code)]
 
 mod answers;

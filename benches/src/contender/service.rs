@@ -44,11 +44,11 @@ impl Contender {
     {
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
-            Err(rejection) => return respond(WriteResponse::to_rejected(None, &rejection)),
+            Err(rejection) => return respond(WriteResponse::to_rejection(None, &rejection)),
         };
         respond(match self.take_in(version, request).await {
             Ok(report) => WriteResponse::to_report(version, &report),
-            Err(rejection) => WriteResponse::to_rejected(Some(version), &rejection),
+            Err(rejection) => WriteResponse::to_rejection(Some(version), &rejection),
         })
     }
 

@@ -1,14 +1,18 @@
 //! gRPC on the port that speaks HTTP: the health service as a stock client asks it, byte by byte.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use silverback_node_test_support::Node;
+use silverback_test_support::TEST_TIMEOUT;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A message of no fields: not compressed, no bytes.
 const EMPTY_MESSAGE: &[u8] = &[0, 0, 0, 0, 0];
@@ -17,8 +21,8 @@ const SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 1];
 /// `status = NOT_SERVING`
 const NOT_SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 2];
 
-/// Calls a method over HTTP/2 and gives its messages, headers and trailers.
-async fn call(node: &Node, path: &str, message: &'static [u8]) -> (Bytes, HeaderMap, HeaderMap) {
+/// Calls a method over HTTP/2.
+async fn begin(node: &Node, path: &str, message: &'static [u8]) -> Response<Incoming> {
     let stream = TcpStream::connect(node.address).await.unwrap();
     let (mut client, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
@@ -29,6 +33,12 @@ async fn call(node: &Node, path: &str, message: &'static [u8]) -> (Bytes, Header
         .body(Full::new(Bytes::from_static(message)));
     let response = client.send_request(request.unwrap()).await.unwrap();
     assert_eq!(response.status(), 200, "gRPC tells its status in its own headers");
+    response
+}
+
+/// The same; gives its messages, headers and trailers.
+async fn call(node: &Node, path: &str, message: &'static [u8]) -> (Bytes, HeaderMap, HeaderMap) {
+    let response = begin(node, path, message).await;
     let headers = response.headers().clone();
     let body = response.into_body().collect().await.unwrap();
     let trailers = body.trailers().cloned().unwrap_or_default();
@@ -67,4 +77,18 @@ async fn a_watched_health_tells_of_the_end_and_ends() {
     let ((messages, _, trailers), ()) = tokio::join!(watching, ending);
     assert_eq!(&messages[..], [SERVING, NOT_SERVING].concat());
     assert_eq!(trailers["grpc-status"], "0");
+}
+
+#[tokio::test]
+async fn a_watched_health_reports_a_log_that_accepts_nothing() {
+    let mut data_dir = PathBuf::new();
+    let node = Node::start_with(1, |config| data_dir.clone_from(&config.data_dir));
+    let mut messages = begin(&node, "/grpc.health.v1.Health/Watch", EMPTY_MESSAGE).await.into_body();
+    let mut next = async || {
+        let frame = timeout(TEST_TIMEOUT, messages.frame()).await.expect("a message in time");
+        frame.expect("the stream goes on").unwrap().into_data().expect("a message")
+    };
+    assert_eq!(next().await, SERVING);
+    std::fs::rename(data_dir.join("wal"), data_dir.join("moved")).unwrap();
+    assert_eq!(next().await, NOT_SERVING);
 }

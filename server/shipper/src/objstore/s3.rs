@@ -12,7 +12,7 @@ use super::{Environment, ObjstoreConfigError, Opened, SecretField, given_by, uno
 const IGNORED: [&str; 6] =
     ["list_objects_version", "send_content_md5", "part_size", "trace", "sts_endpoint", "disable_dualstack"];
 
-/// Where credentials come from that don't are in the file, as AWS' own tools have them.
+/// Where credentials come from that aren't in the file, as AWS' own tools have them.
 const OF_ENVIRONMENT: [(&str, Key); 11] = [
     ("AWS_ACCESS_KEY_ID", Key::AccessKeyId),
     ("AWS_SECRET_ACCESS_KEY", Key::SecretAccessKey),

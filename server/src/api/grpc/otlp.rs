@@ -38,7 +38,7 @@ impl UnaryService<Bytes> for Export {
         let caller = self.caller.clone();
         Box::pin(async move {
             let outcome = store(&caller, &request.into_inner()).await.map_err(|rejection| {
-                caller.note_rejected(&rejection);
+                caller.note_rejection(&rejection);
                 otlp::status_of(&rejection)
             })?;
             caller.note_refused(outcome.examples());

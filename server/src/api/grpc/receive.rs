@@ -75,7 +75,7 @@ impl UnaryService<Bytes> for RemoteWrite {
                     tell(&report).map(|()| tonic::Response::new(WriteResponse {}))
                 }
                 Err(rejection) => {
-                    caller.note_rejected(&rejection);
+                    caller.note_rejection(&rejection);
                     Err(status_of(&rejection))
                 }
             }

@@ -42,7 +42,7 @@ impl Caller {
     }
 
     /// Notes a request that was refused as a whole, and counts it.
-    pub(crate) fn note_rejected(&self, rejection: &WriteRejected) {
+    pub(crate) fn note_rejection(&self, rejection: &WriteRejected) {
         self.count_rejected(rejection);
         let (reason, words) = (rejection.reason(), rejection.to_string());
         let refused = self.request(reason);

@@ -17,7 +17,7 @@ pub fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> impl Future<
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
             Err(rejection) => {
-                return refuse(caller, WriteResponse::to_rejected(None, &rejection), &rejection);
+                return refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection);
             }
         };
         let (head, body) = request.into_parts();
@@ -27,7 +27,7 @@ pub fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> impl Future<
                 respond(WriteResponse::to_report(version, &report))
             }
             Err(rejection) => {
-                refuse(caller, WriteResponse::to_rejected(Some(version), &rejection), &rejection)
+                refuse(caller, WriteResponse::to_rejection(Some(version), &rejection), &rejection)
             }
         }
     }
@@ -58,7 +58,7 @@ fn take_in<B: HttpBody>(
 
 /// Notes a request that was refused as a whole, and answers its sender.
 pub(crate) fn refuse(caller: &Caller, answer: WriteResponse, rejection: &WriteRejected) -> NodeResponse {
-    caller.note_rejected(rejection);
+    caller.note_rejection(rejection);
     let mut response = respond(answer);
     if rejection.leaves_body_unread() {
         close(&mut response);

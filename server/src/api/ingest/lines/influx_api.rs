@@ -50,7 +50,7 @@ pub async fn write<B: HttpBody>(caller: &Caller, dialect: Dialect, request: Requ
             response
         }
         Err(rejection) => {
-            refuse(caller, dialect.says(WriteResponse::to_rejected(None, &rejection)), &rejection)
+            refuse(caller, dialect.says(WriteResponse::to_rejection(None, &rejection)), &rejection)
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn says(dialect: Dialect, rejection: &WriteRejected) -> (u16, String, Option<String>) {
-        let answer = dialect.says(WriteResponse::to_rejected(None, rejection));
+        let answer = dialect.says(WriteResponse::to_rejection(None, rejection));
         let retry = answer.headers.get(RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
         assert_eq!(answer.headers[CONTENT_TYPE], JSON);
         (answer.status.as_u16(), answer.text, retry)

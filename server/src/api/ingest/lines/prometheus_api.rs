@@ -43,7 +43,7 @@ pub async fn import<B: HttpBody>(caller: &Caller, path: (Import, &str), request:
             caller.note_refused(&report.samples.examples);
             respond(WriteResponse::in_words(&report.samples, || report.words()))
         }
-        Err(rejection) => refuse(caller, WriteResponse::to_rejected(None, &rejection), &rejection),
+        Err(rejection) => refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection),
     }
 }
 

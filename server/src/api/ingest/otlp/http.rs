@@ -136,7 +136,7 @@ fn depth_of(json: &[u8]) -> usize {
 
 fn refuse(caller: &Caller, encoding: Encoding, fault: &OtlpRejected) -> NodeResponse {
     match fault {
-        OtlpRejected::Rejected(rejection) => caller.note_rejected(rejection),
+        OtlpRejected::Rejected(rejection) => caller.note_rejection(rejection),
         fault => {
             caller.count(|counts| counts.writes_malformed += 1);
             caller.note_request(fault.reason(), &fault.to_string());

@@ -78,7 +78,7 @@ impl WriteResponse {
 
     /// To a request that was refused as a whole. Its version isn't known before its headers are
     /// understood.
-    pub fn to_rejected(version: Option<Version>, rejection: &WriteRejected) -> Self {
+    pub fn to_rejection(version: Option<Version>, rejection: &WriteRejected) -> Self {
         let mut answer = Self::new(rejection.cause().http(), rejection.to_string());
         if rejection.cause() == Cause::Method {
             answer.headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
@@ -310,13 +310,13 @@ mod tests {
     }
 
     fn check_rejected(rejection: WriteRejected, status: u16, retry: Option<&str>, words: &[&str]) {
-        let answer = WriteResponse::to_rejected(Some(Version::V2), &rejection);
+        let answer = WriteResponse::to_rejection(Some(Version::V2), &rejection);
         assert_eq!(answer.status.as_u16(), status, "{rejection:?}");
         assert_eq!(answer.headers.get(header::RETRY_AFTER).map(|v| v.to_str().unwrap()), retry);
         assert_eq!(written(&answer), [Some("0"); 3]);
         assert!(words.iter().all(|word| answer.text.contains(word)), "{}", answer.text);
         for version in [None, Some(Version::V1)] {
-            assert_eq!(written(&WriteResponse::to_rejected(version, &rejection)), [None; 3]);
+            assert_eq!(written(&WriteResponse::to_rejection(version, &rejection)), [None; 3]);
         }
     }
 
@@ -363,7 +363,7 @@ mod tests {
         check_rejected(encoding, 415, None, &["\"gzip\"", "snappy"]);
         check_rejected(WriteRejected::Header(header::CONTENT_TYPE), 415, None, &["content-type"]);
         check_rejected(WriteRejected::Method, 405, None, &["POST"]);
-        let answer = WriteResponse::to_rejected(None, &WriteRejected::Method);
+        let answer = WriteResponse::to_rejection(None, &WriteRejected::Method);
         assert_eq!(answer.headers[header::ALLOW], "POST");
     }
 }

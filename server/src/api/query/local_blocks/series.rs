@@ -176,14 +176,8 @@ impl Pieces {
             let begin = self.bytes.len();
             let contents = ask(block, |block| block.chunk(*place, &mut self.bytes))?;
             let (ChunkPlace { min_ms, max_ms, .. }, end) = (*place, self.bytes.len());
-            self.chunks.push(ChunkSlice {
-                contents,
-                min_ms,
-                max_ms,
-                begin,
-                end,
-                of: (Arc::clone(block), *place),
-            });
+            let of = (Arc::clone(block), *place);
+            self.chunks.push(ChunkSlice { contents, min_ms, max_ms, begin, end, of });
             has_room(self.bytes.capacity() + self.chunks.capacity() * size_of::<ChunkSlice>())?;
         }
         match block.deleted(head.series) {
@@ -201,15 +195,8 @@ impl Pieces {
                     let CutChunk { contents, min_ms, max_ms, .. } = chunk;
                     let begin = bytes.len();
                     bytes.extend_from_slice(chunk.bytes);
-                    let (end, (block, place)) = (bytes.len(), &piece.of);
-                    chunks.push(ChunkSlice {
-                        contents,
-                        min_ms,
-                        max_ms,
-                        begin,
-                        end,
-                        of: (Arc::clone(block), *place),
-                    });
+                    let (end, of) = (bytes.len(), piece.of.clone());
+                    chunks.push(ChunkSlice { contents, min_ms, max_ms, begin, end, of });
                 };
                 cut([piece.source(&self.bytes)], &kept_ms, put).map_err(|()| self.damaged())?;
             }

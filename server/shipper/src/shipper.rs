@@ -333,7 +333,7 @@ impl Shipping {
         let is_damaged = |ulid| self.tried.get(ulid).is_some_and(|tried| tried.damaged_until.is_some());
         let pending = waiting.iter().filter(|(ulid, _)| !is_damaged(ulid)).count();
         self.counts.pending.store(pending as u64, Ordering::Relaxed);
-        self.told.shipped.send_replace(done);
+        announce(&self.told.shipped, done);
         let now = Instant::now();
         let order = |(ulid, begin_ms): (Ulid, i64)| {
             let tried = self.tried.get(&ulid);
@@ -419,7 +419,7 @@ impl Shipping {
         let is_damaged = |(ulid, tried): (&Ulid, &Tried)| tried.damaged_until.map(|_until| *ulid);
         let damaged: BTreeSet<Ulid> = self.tried.iter().filter_map(is_damaged).collect();
         self.counts.damaged.store(damaged.len() as u64, Ordering::Relaxed);
-        self.told.set_aside.send_replace(damaged);
+        announce(&self.told.set_aside, damaged);
     }
 
     async fn write_uploaded(&self) {
@@ -442,6 +442,15 @@ impl Shipping {
         }
         self.backoff.after_failure()
     }
+}
+
+/// Whoever waits for a change is woken by one alone.
+fn announce(blocks: &watch::Sender<BTreeSet<Ulid>>, now: BTreeSet<Ulid>) {
+    blocks.send_if_modified(|announced| {
+        let is_another = *announced != now;
+        *announced = now;
+        is_another
+    });
 }
 
 fn now_ms() -> i64 {

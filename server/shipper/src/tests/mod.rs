@@ -68,6 +68,21 @@ fn whatever_fails_once_the_block_arrives_whole_and_is_never_seen_half() {
 }
 
 #[test]
+fn whoever_waits_for_a_change_is_woken_by_an_upload_and_not_by_a_look() {
+    let blocks = Blocks::new();
+    let shipper = start(blocks.path(), whole());
+    for number in 1..4 {
+        let change = shipper.next_change();
+        shipper.wake();
+        let ulid = blocks.write(number);
+        shipper.wake();
+        block_on(change);
+        assert!(shipper.is_shipped(ulid));
+    }
+    assert!(shipper.stop(TEST_TIMEOUT));
+}
+
+#[test]
 fn blocks_go_to_a_directory_as_thanos_has_them() {
     let (blocks, bucket) = (Blocks::new(), Scratch::new());
     let first = blocks.write(1);

@@ -1,10 +1,13 @@
 //! Late samples and the chunks that they lie among, merged. Knows chunks alone, and of a series no more than
 //! their order.
 
-use crate::cell::rest::{write_anew, write_in_chunks_of};
+use crate::cell::rest::{own, write_anew, write_in_chunks_of};
 use silverback_model::Sample;
 use silverback_model::gorilla::SealedChunk;
 use silverback_model::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES};
+
+/// Fewer samples than this are in each chunk that late samples were merged into.
+pub(super) const MERGED_SAMPLES_MAX: usize = CHUNK_SAMPLES + CHUNK_SAMPLES / 2;
 
 /// Chunks of all samples of `chunks`, oldest first, and of `late`. A few more than a chunk's samples stay in one:
 /// otherwise each chunk that gets a late sample would leave one of a single sample behind.
@@ -66,10 +69,6 @@ fn merged(chunks: &[SealedChunk], late: &SealedChunk) -> Vec<Sample> {
     }
     merged.extend(late);
     merged
-}
-
-fn own(chunk: &SealedChunk) -> impl Iterator<Item = Sample> {
-    chunk.samples().map(|sample| sample.expect("the node's own chunks decode"))
 }
 
 #[cfg(test)]

@@ -38,18 +38,33 @@ pub(crate) fn without(sealed: &[SealedChunk], open: &SealedChunk, range_ms: &Ran
     match (gone, left.pop()) {
         (0, _) => Without::AsBefore,
         (_, None) => Without::Nothing,
-        (gone, Some(open)) => {
+        (gone, Some(last)) => {
+            let open = to_go_on_with(last, &mut left);
             left.shrink_to_fit();
             Without::Rest(Rest { sealed: left, open, gone })
         }
     }
 }
 
+/// The last chunk as appends would have left it: one that late samples were merged into may have more than a chunk that
+/// is open ever has.
+fn to_go_on_with(last: SealedChunk, left: &mut Vec<SealedChunk>) -> SealedChunk {
+    if last.count() <= CHUNK_SAMPLES {
+        return last;
+    }
+    write_anew(own(&last), left);
+    left.pop().expect("it has samples")
+}
+
+/// The samples of a chunk of the node's own.
+pub(super) fn own(chunk: &SealedChunk) -> impl Iterator<Item = Sample> {
+    chunk.samples().map(|sample| sample.expect("the node's own chunks decode"))
+}
+
 /// The samples of a chunk from a time on, in ms, as a chunk.
 pub(crate) fn from_time(chunk: &SealedChunk, from_ms: i64) -> Option<SealedChunk> {
-    let samples = chunk.samples().map(|sample| sample.expect("the node's own chunks decode"));
     let mut rest = Vec::new();
-    write_in_chunks_of(usize::MAX, samples.filter(|sample| sample.timestamp_ms >= from_ms), &mut rest);
+    write_in_chunks_of(usize::MAX, own(chunk).filter(|sample| sample.timestamp_ms >= from_ms), &mut rest);
     rest.pop()
 }
 
@@ -63,8 +78,7 @@ fn keep_outside(chunk: &SealedChunk, range_ms: &RangeInclusive<i64>, left: &mut 
     if has_ends == [true; 2] {
         return chunk.count();
     }
-    let samples = chunk.samples().map(|sample| sample.expect("the node's own chunks decode"));
-    let kept = write_anew(samples.filter(|sample| !range_ms.contains(&sample.timestamp_ms)), left);
+    let kept = write_anew(own(chunk).filter(|sample| !range_ms.contains(&sample.timestamp_ms)), left);
     chunk.count() - kept
 }
 
@@ -100,6 +114,7 @@ pub(super) fn write_in_chunks_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::merge::merge;
     use silverback_model::STALE_NAN_BITS;
 
     const STEP_MS: i64 = 1000;
@@ -147,6 +162,24 @@ mod tests {
                 check(500, *from..=*to);
             }
         }
+    }
+
+    #[test]
+    fn a_chunk_of_many_late_samples_that_is_left_last_is_cut_as_appends_cut() {
+        let chunk_at = |times: &mut dyn Iterator<Item = i64>| {
+            let mut chunks = Vec::new();
+            write_anew(times.map(|at| Sample::new(at, 7.0)), &mut chunks);
+            chunks.pop().expect("one chunk")
+        };
+        let late = chunk_at(&mut (0..30).map(|i| i * STEP_MS));
+        let merged = merge(&[chunk_at(&mut (0..120).map(|i| i * STEP_MS + 1))], &late);
+        assert_eq!(merged.iter().map(SealedChunk::count).collect::<Vec<_>>(), [150]);
+        let open = [chunk_at(&mut [10_000_000].into_iter())];
+        let Without::Rest(rest) = without(&merged, &open[0], &(9_000_000..=i64::MAX)) else {
+            panic!("much is left")
+        };
+        assert_eq!((rest.sealed[0].count(), rest.open.count(), rest.gone), (120, 30, 1));
+        assert_eq!(bits(rest.sealed.iter().chain([&rest.open])), bits(&merged));
     }
 
     #[test]

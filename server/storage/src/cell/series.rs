@@ -10,6 +10,7 @@ use crate::cell::histogram_lookup::HistogramLookup;
 use crate::cell::histograms::SeriesHistograms;
 use crate::cell::late::{LATE_CHUNK_BYTES, LateChunk};
 use crate::cell::lookup::Lookup;
+use crate::cell::merge::MERGED_SAMPLES_MAX;
 use crate::cell::open::OpenSeries;
 use crate::cell::pages::Pages;
 use crate::cell::rest::{self, Without};
@@ -229,7 +230,10 @@ impl SeriesStore {
         let mut chunk = OpenXor::start(first, &mut words.sink(&mut self.blocks, 0));
         for sample in samples {
             let sample = sample?;
-            if sample.timestamp_ms <= chunk.last().timestamp_ms || chunk.is_full_for(sample.timestamp_ms) {
+            // A chunk that late samples were merged into could be left as the open one, and may be so in a log.
+            if sample.timestamp_ms <= chunk.last().timestamp_ms
+                || chunk.is_full_at(sample.timestamp_ms, MERGED_SAMPLES_MAX)
+            {
                 return Err(ChunkError::NotOfAnOpenChunk);
             }
             let written = chunk.words();

@@ -307,10 +307,11 @@ impl Shard {
 
     fn cut_series(&mut self, series: SeriesRef, rest: Rest, journal: &mut impl Journal) -> Went {
         let Rest { sealed, open, gone } = rest;
-        journal.replaced(series, &sealed, open.bytes());
         let left_bytes = sealed.iter().chain([&open]).map(|chunk| chunk.bytes().len()).sum();
         let replaced = self.store.replace(series, sealed, open.bytes());
         replaced.expect("chunks that were written by the node's own rules are taken");
+        // After that: what memory doesn't take must not be in the log, which would be none that a start can read.
+        journal.replaced(series, self.store.sealed(series), open.bytes());
         // It may have one sample now, and had more until now.
         self.singles.forget(series);
         Went::InPart { samples: gone, left_bytes }

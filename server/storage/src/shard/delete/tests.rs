@@ -6,6 +6,7 @@ use futures::executor::block_on;
 
 use super::*;
 use crate::message::{Read, ReadReply, ReadRequest, Rows, SeriesWanted};
+use crate::shard::append::TimeBounds;
 use crate::shard::maintenance;
 use crate::shard::restore::{Refs, Restorer};
 use crate::shard::scripted::Scripted;
@@ -14,8 +15,8 @@ use crate::wal::record::{Group, records};
 use crate::wal::replay::Restore;
 use crate::wal::{Durable, LogError, LogReport, Lsn, MemoryLog, NoJournal};
 use silverback_host::Alone;
-use silverback_model::gorilla::XorIter;
-use silverback_model::limits::DELETION_WAIT_MAX;
+use silverback_model::gorilla::{OpenXor, SealedChunk, XorIter};
+use silverback_model::limits::{CHUNK_RANGE_MS, CHUNK_SAMPLES, DELETION_WAIT_MAX};
 use silverback_model::{Labels, MatchOp, Matcher, STALE_NAN_BITS, Sample, ShardId};
 
 pub(in crate::shard) type Shared = Rc<RefCell<Shard>>;
@@ -214,6 +215,52 @@ fn a_range_goes_with_both_its_ends_and_the_rest_stays_bit_for_bit() {
         assert_eq!(older.written, 0, "{range:?}");
         check_replays(&shard, &log);
     }
+}
+
+/// A series whose first chunk has its samples and as many late ones as stay in it, and one sample in another range.
+fn filled_late() -> (Shared, KeptLog) {
+    const COUNT: i64 = CHUNK_SAMPLES as i64;
+    let (shard, log) = (shard(), KeptLog::default());
+    let bounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
+    let in_order = (0..COUNT).map(|at| at * STEP_MS).chain([NEXT_RANGE_MS]);
+    for at_ms in in_order.chain((0..COUNT / 4).map(|at| at * STEP_MS + 1)) {
+        let appended = append_to(&shard, bounds, &scrape(1, at_ms), &mut *log.journal());
+        assert_eq!(appended.written, 1, "{at_ms}");
+    }
+    (shard, log)
+}
+
+const NEXT_RANGE_MS: i64 = 3 * CHUNK_RANGE_MS;
+
+#[test]
+fn what_is_left_after_many_late_samples_is_read_again_at_a_start() {
+    let (shard, log) = filled_late();
+    let before = held(&shard);
+    let deleted = delete_range(&shard, &log, NEXT_RANGE_MS..=i64::MAX);
+    assert_eq!(deleted, Deleted { series: 0, series_cut: 1, samples: 1 });
+    let samples = &before[0].1;
+    assert_eq!(held(&shard)[0].1, samples[..samples.len() - 1]);
+    check_replays(&shard, &log);
+    let next = append_to(&shard, EVER, &scrape(1, NEXT_RANGE_MS), &mut *log.journal());
+    assert_eq!(next.written, 1);
+    check_replays(&shard, &log);
+}
+
+#[test]
+fn a_log_that_left_a_chunk_with_late_samples_open_is_read() {
+    let (shard, log) = filled_late();
+    let merged = shard.borrow_mut().store.without(SeriesRef(0), &(NEXT_RANGE_MS..=i64::MAX));
+    let Without::Rest(rest) = merged else { panic!("much is left") };
+    let mut samples =
+        rest.sealed.iter().chain([&rest.open]).flat_map(SealedChunk::samples).map(Result::unwrap);
+    let mut words = Vec::new();
+    let mut open = OpenXor::start(samples.next().expect("much is left"), &mut words);
+    samples.for_each(|sample| open.append(sample, &mut words));
+    let open = open.seal(words.into_iter());
+    assert!(open.count() > CHUNK_SAMPLES);
+    log.journal().replaced(SeriesRef(0), &[], open.bytes());
+    delete_range(&shard, &log, NEXT_RANGE_MS..=i64::MAX);
+    check_replays(&shard, &log);
 }
 
 #[test]

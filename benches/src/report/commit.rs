@@ -58,7 +58,9 @@ impl Figures {
                 "benches/src/report",
             ],
             Self::Founding => &[
+                "benches/src/bench.rs",
                 "benches/src/contender",
+                "benches/src/fleet.rs",
                 "benches/src/founding",
                 "benches/src/isolation",
                 "benches/src/rebalance",

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_ends_with_a_last_try_at_its_end() {
+    fn the_last_try_is_at_the_limit() {
         let limit = Duration::from_millis(150);
         let mut backoff = WriterBackoff::new(RetryPolicy { give_up_after: Some(limit), ..POLICY });
         let now = Instant::now();

@@ -300,7 +300,7 @@ pub const QUERY_SAMPLES_DEFAULT: usize = 50_000_000;
 /// What a reader takes of its answer a second at least, in bytes, while others wait for their turn ...
 pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 /// ... measured over so long.
-pub const READER_TIMEOUT: Duration = Duration::from_secs(3);
+pub const READER_GRACE: Duration = Duration::from_secs(3);
 /// Bytes of an answer that are made before they are sent on.
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// A series that an expression gives, in one gRPC message, in bytes: histograms at each step may be large.

@@ -47,7 +47,7 @@ pub(super) struct Member {
 #[derive(Debug)]
 pub(super) enum Placed {
     /// It stays.
-    Here(Socket, AcceptorPermit),
+    Here(Socket, AcceptorLease),
     /// Another acceptor has it now.
     Elsewhere,
     /// All have as many as they may.
@@ -56,9 +56,9 @@ pub(super) enum Placed {
 
 /// One connection's place under the limit; free again when dropped.
 #[derive(Debug)]
-pub(super) struct AcceptorPermit(Arc<Acceptor>);
+pub(super) struct AcceptorLease(Arc<Acceptor>);
 
-impl Drop for AcceptorPermit {
+impl Drop for AcceptorLease {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Member {
         }
         chosen.open.fetch_add(1, Ordering::Relaxed);
         if Arc::ptr_eq(chosen, &self.own) {
-            return Placed::Here(socket, AcceptorPermit(self.own.clone()));
+            return Placed::Here(socket, AcceptorLease(self.own.clone()));
         }
         let mut handed = chosen.handed();
         handed.sockets.push_back(socket);
@@ -113,10 +113,10 @@ impl Member {
     }
 
     /// The next connection that another acceptor handed over.
-    pub(super) fn poll_handed(&self, cx: &Context<'_>) -> Poll<(Socket, AcceptorPermit)> {
+    pub(super) fn poll_handed(&self, cx: &Context<'_>) -> Poll<(Socket, AcceptorLease)> {
         let mut handed = self.own.handed();
         if let Some(socket) = handed.sockets.pop_front() {
-            return Poll::Ready((socket, AcceptorPermit(self.own.clone())));
+            return Poll::Ready((socket, AcceptorLease(self.own.clone())));
         }
         match &handed.waker {
             Some(known) if known.will_wake(cx.waker()) => {}

@@ -8,7 +8,7 @@ use futures::task::noop_waker_ref;
 use socket2::{Domain, Socket, Type};
 
 use super::{
-    acceptors::{AcceptorPermit, Acceptors, EVEN_ENOUGH, Member, Placed},
+    acceptors::{AcceptorLease, Acceptors, EVEN_ENOUGH, Member, Placed},
     wake_count::WakeCount,
 };
 
@@ -21,7 +21,7 @@ fn socket() -> Socket {
 /// Acceptors, and what they have open.
 struct Round {
     members: Vec<Member>,
-    open: Vec<Vec<AcceptorPermit>>,
+    open: Vec<Vec<AcceptorLease>>,
 }
 
 impl Round {

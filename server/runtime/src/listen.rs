@@ -116,12 +116,12 @@ fn connections_open() -> u64 {
 
 /// One accepted connection's place under the limit; free again when dropped.
 #[derive(Debug)]
-pub struct ConnectionPermit {
-    _of_acceptor: acceptors::AcceptorPermit,
+pub struct ConnectionLease {
+    _of_acceptor: acceptors::AcceptorLease,
 }
 
-impl ConnectionPermit {
-    fn new(of_acceptor: acceptors::AcceptorPermit) -> Self {
+impl ConnectionLease {
+    fn new(of_acceptor: acceptors::AcceptorLease) -> Self {
         counters::with(|c| {
             c.connections_open += 1;
             c.connections_accepted += 1;
@@ -130,7 +130,7 @@ impl ConnectionPermit {
     }
 }
 
-impl Drop for ConnectionPermit {
+impl Drop for ConnectionLease {
     fn drop(&mut self) {
         counters::with(|c| c.connections_open -= 1);
         CONNECTION_ENDS.with(|ends| ends.happen());
@@ -142,13 +142,13 @@ enum AcceptedConnection {
     /// The kernel has a connection for this executor's socket.
     Accepted(Socket),
     /// Another executor hands one over.
-    Handed(Socket, acceptors::AcceptorPermit),
+    Handed(Socket, acceptors::AcceptorLease),
 }
 
 impl Listener {
     /// Waits for the next connection that is this executor's. One above the limit is closed at once,
     /// and counted.
-    pub async fn accept(&self) -> io::Result<(Stream, ConnectionPermit)> {
+    pub async fn accept(&self) -> io::Result<(Stream, ConnectionLease)> {
         self.accept_evicting(|_| false).await
     }
 
@@ -157,7 +157,7 @@ impl Listener {
     pub(super) async fn accept_evicting(
         &self,
         evict: impl Fn(Peer) -> bool,
-    ) -> io::Result<(Stream, ConnectionPermit)> {
+    ) -> io::Result<(Stream, ConnectionLease)> {
         let mut refusals = 0;
         loop {
             let placed = match self.arrival().await {
@@ -222,10 +222,10 @@ fn peer_of(socket: &Socket) -> Peer {
     Peer::of(socket.peer_addr().ok().and_then(|address| address.as_socket()).map(|address| address.ip()))
 }
 
-fn admit(socket: Socket, permit: acceptors::AcceptorPermit) -> io::Result<(Stream, ConnectionPermit)> {
+fn admit(socket: Socket, permit: acceptors::AcceptorLease) -> io::Result<(Stream, ConnectionLease)> {
     // A peer that has gone again can make this fail: the first read shows it.
     let _ = socket.set_tcp_nodelay(true);
-    let permit = ConnectionPermit::new(permit);
+    let permit = ConnectionLease::new(permit);
     Ok((Stream::new(socket)?, permit))
 }
 

@@ -23,7 +23,7 @@ use crate::api::ingest::timing::{count_duration, timed};
 use crate::api::ingest::{otlp, write_endpoint};
 use crate::api::query::Reader;
 use crate::api::query::http_api;
-use crate::api::query::http_api::promql::QuerySender;
+use crate::api::query::http_api::promql::QueryCaller;
 use crate::api::query::influx_query;
 use crate::api::query::remote_read;
 use crate::api::query_page;
@@ -32,7 +32,7 @@ use crate::api::response::cause::Cause;
 use crate::api::response::{NodeResponse, method_not_allowed, text, without_body};
 use crate::api::routes::{ROUTES, Route, StatusPage, Target};
 use crate::api::status::pages;
-use crate::routing::OverBudget;
+use crate::routing::BudgetExceeded;
 use silverback_runtime as runtime;
 
 /// A path or a method that is answered, and what it takes.
@@ -168,7 +168,7 @@ async fn route_rarer(
         Some(Target::RemoteRead) => remote_read::answer(reader, asker, request).await,
         Some(Target::Question(question)) => {
             let client =
-                if question.is_evaluated() { peer.client(request.headers()) } else { QuerySender::default() };
+                if question.is_evaluated() { peer.client(request.headers()) } else { QueryCaller::default() };
             http_api::answer(reader, asker, client, (question, named), request).await
         }
         Some(Target::Page(asked)) => {
@@ -205,7 +205,7 @@ fn with_room(reader: &Reader, response: NodeResponse) -> NodeResponse {
     let mut room = reader.read_bytes.begin();
     match room.grow(bytes) {
         Ok(()) => response.map(|body| body.holding(room.into())),
-        Err(OverBudget) => {
+        Err(BudgetExceeded) => {
             reader.count(|counts| counts.reads_failed += 1);
             let mut refused = text(
                 Cause::NotReady.http(),

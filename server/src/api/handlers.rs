@@ -12,7 +12,7 @@ use crate::api::core::CoreContext;
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::query::Reader;
-use crate::api::query::http_api::promql::QuerySender;
+use crate::api::query::http_api::promql::QueryCaller;
 use crate::routing::Asker;
 
 /// What a core's handlers have.
@@ -47,8 +47,8 @@ impl RequestPeer {
     }
 
     /// Who sends a request with these headers, as far as is known.
-    pub(crate) fn client(&self, headers: &HeaderMap) -> QuerySender {
+    pub(crate) fn client(&self, headers: &HeaderMap) -> QueryCaller {
         let user = self.handlers.gate.as_deref().and_then(|gate| gate.name_of(headers));
-        QuerySender::new(self.address, user)
+        QueryCaller::new(self.address, user)
     }
 }

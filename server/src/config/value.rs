@@ -1,6 +1,6 @@
 //! Values as people write them: durations (`26h`), sizes (`32MiB`), counts (`5e7`), words.
 //!
-//! Each kind takes what is allowed and says it when it refuses. Knows no option.
+//! Each kind takes what is allowed, and names it when it refuses. Knows no option.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

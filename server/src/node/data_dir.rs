@@ -48,7 +48,7 @@ pub enum DataDirError {
         "{0}. Nothing was changed. Put it back where it was; or start with `--wal-recovery=salvage`, which continues \
          without it; or, to start afresh, empty the whole data directory"
     )]
-    LogsGone(#[from] LogsMissingError),
+    LogsMissing(#[from] LogsMissingError),
 }
 
 impl DataDir {

@@ -159,7 +159,7 @@ fn pinning(topology: &Topology) -> Pinning {
     }
 }
 
-/// How many shards there may be, and what is said to a CPU that would be one more.
+/// How many shards there may be, and what is shown for a CPU that would be one more.
 struct Ceiling {
     shards: usize,
     reason: LeftAlone,

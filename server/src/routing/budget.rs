@@ -59,11 +59,11 @@ pub struct SharedReservation {
 
 /// Others have the room: try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OverBudget;
+pub struct BudgetExceeded;
 
 /// Why a request got no more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BudgetExceeded {
+pub enum ReservationError {
     /// Others have it: try again later.
     Full,
     /// It alone would take more than all may.
@@ -182,7 +182,7 @@ impl Reservation {
     }
 
     /// Makes room for so many bytes more of the request, or refuses it.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let Shared { taken_bytes, allowed_bytes, small, line, .. } = &*self.budget.0;
         let of_small = small.taken_bytes.get();
         let fits_small = self.bytes + bytes <= small.request_bytes_max && of_small + bytes <= small.bytes_max;
@@ -198,7 +198,7 @@ impl Reservation {
             // One request always fits, so that none is refused forever.
             if !fits && of_large > own {
                 self.place.as_mut().map(|place| line.queue(place));
-                return Err(OverBudget);
+                return Err(BudgetExceeded);
             }
             if self.is_small {
                 small.taken_bytes.set(of_small - self.bytes);
@@ -215,18 +215,18 @@ impl Reservation {
 
     /// Makes room for so many bytes more, or refuses them. Beyond the bound there is none, not even
     /// for a lone request.
-    pub(crate) fn grow_within(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub(crate) fn grow_within(&mut self, bytes: usize) -> Result<(), ReservationError> {
         self.grow_to(self.bytes + bytes)
     }
 
     /// Makes room for what the request takes in all, once that is known. Beyond the bound there is
     /// none, not even for a lone request.
-    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), ReservationError> {
         let bytes_max = self.budget.large_bytes_max();
         if bytes > bytes_max {
-            return Err(BudgetExceeded::TooMuch { bytes_max });
+            return Err(ReservationError::TooMuch { bytes_max });
         }
-        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| BudgetExceeded::Full)
+        self.grow(bytes.saturating_sub(self.bytes)).map_err(|_| ReservationError::Full)
     }
 }
 
@@ -289,13 +289,13 @@ mod tests {
         before.grow(60).unwrap();
         budget.allow(50);
         let mut other = budget.begin();
-        assert_eq!(other.grow_to(10), Err(BudgetExceeded::Full));
+        assert_eq!(other.grow_to(10), Err(ReservationError::Full));
         drop(before);
         assert_eq!(other.grow_to(90), Ok(()), "it is alone");
         drop(other);
         budget.allow(500);
         let (mut one, mut other) = (budget.begin(), budget.begin());
-        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(BudgetExceeded::Full)));
+        assert_eq!((one.grow_to(60), other.grow_to(41)), (Ok(()), Err(ReservationError::Full)));
     }
 
     #[test]
@@ -304,14 +304,14 @@ mod tests {
         let budget = ByteBudget::with_small_part(1600);
         budget.allow(400);
         let mut lone = budget.begin();
-        assert_eq!(lone.grow_to(1501), Err(BudgetExceeded::TooMuch { bytes_max: 1500 }));
+        assert_eq!(lone.grow_to(1501), Err(ReservationError::TooMuch { bytes_max: 1500 }));
         lone.grow_to(1500).unwrap();
-        assert_eq!(budget.begin().grow_to(26), Err(BudgetExceeded::Full));
+        assert_eq!(budget.begin().grow_to(26), Err(ReservationError::Full));
         let mut small: Vec<_> = std::iter::repeat_with(|| budget.begin()).take(4).collect();
         small.iter_mut().for_each(|small| small.grow(25).unwrap());
-        assert_eq!(budget.begin().grow_to(1), Err(BudgetExceeded::Full), "their part is taken");
+        assert_eq!(budget.begin().grow_to(1), Err(ReservationError::Full), "their part is taken");
         assert_eq!(budget.taken_bytes(), 1600);
-        assert_eq!(small[0].grow_to(26), Err(BudgetExceeded::Full), "it would be large");
+        assert_eq!(small[0].grow_to(26), Err(ReservationError::Full), "it would be large");
         drop(lone);
         small[0].grow_to(26).unwrap();
         budget.begin().grow(25).expect("what has grown has left the part of the small");
@@ -364,10 +364,10 @@ mod tests {
         passing.grow(10).unwrap();
         slow.grow(50).unwrap();
         assert_eq!((other.grow(1), slow.has_waited()), (Ok(()), false), "nobody waits: it is the first");
-        assert_eq!((slow.grow(10), slow.has_waited()), (Err(OverBudget), true));
+        assert_eq!((slow.grow(10), slow.has_waited()), (Err(BudgetExceeded), true));
         other.let_others_go_first();
         let rest = other.split_off(1);
-        assert_eq!((slow.grow(10), other.grow(1), other.bytes()), (Ok(()), Err(OverBudget), 0));
+        assert_eq!((slow.grow(10), other.grow(1), other.bytes()), (Ok(()), Err(BudgetExceeded), 0));
         drop((slow, rest));
         assert_eq!(other.grow(90), Ok(()));
         drop((other, passing));
@@ -380,12 +380,12 @@ mod tests {
         let (mut one, mut other) = (budget.begin(), budget.begin());
         assert_eq!(one.grow_to(60), Ok(()));
         assert_eq!(one.grow_to(50), Ok(()), "it has that already");
-        assert_eq!(other.grow_to(50), Err(BudgetExceeded::Full));
-        assert_eq!(one.grow_to(101), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
+        assert_eq!(other.grow_to(50), Err(ReservationError::Full));
+        assert_eq!(one.grow_to(101), Err(ReservationError::TooMuch { bytes_max: 100 }));
         assert_eq!(budget.taken_bytes(), 60);
         assert_eq!(one.grow_within(30), Ok(()));
-        assert_eq!(other.grow_within(11), Err(BudgetExceeded::Full));
-        assert_eq!(one.grow_within(11), Err(BudgetExceeded::TooMuch { bytes_max: 100 }));
+        assert_eq!(other.grow_within(11), Err(ReservationError::Full));
+        assert_eq!(one.grow_within(11), Err(ReservationError::TooMuch { bytes_max: 100 }));
         assert_eq!((budget.taken_bytes(), budget.is_taken_to(1), budget.is_taken_to(2)), (90, false, true));
         one.shrink(50);
         assert_eq!((one.bytes(), budget.taken_bytes(), budget.is_taken_to(2)), (40, 40, false));

@@ -20,7 +20,7 @@ pub mod table;
 
 pub use active::{ActiveQuery, QueriesCall, QueriesReply, QueryId};
 pub use bodies::BodyPool;
-pub use budget::{BudgetExceeded, ByteBudget, OverBudget, Reservation, SharedReservation};
+pub use budget::{BudgetExceeded, ByteBudget, Reservation, ReservationError, SharedReservation};
 pub use deletion::DeletionFanoutError;
 pub use fanout::FanoutError;
 pub(crate) use fold::FoldPromise;
@@ -29,7 +29,7 @@ pub use follow::{follow, take_moved};
 pub use lane_message::{CoreCall, CoreReply, LaneMessage};
 pub(crate) use large_answers::LargeAnswer;
 pub use pending::ReplyFuture;
-pub(crate) use read_gate::ReadPermit;
+pub(crate) use read_gate::ReadTurn;
 pub use read_gate::{Asker, ReadGate, ReadGateRejected, ReadInFlight, ReadLease};
 pub use router::{Lanes, Overloaded, Router};
 pub use split::Split;

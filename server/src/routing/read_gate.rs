@@ -63,7 +63,7 @@ struct WaitingRead {
     asker: Asker,
     /// How many permits were given before it came.
     came: u64,
-    call: oneshot::Sender<ReadPermit>,
+    call: oneshot::Sender<ReadTurn>,
 }
 
 impl WaitingRead {
@@ -89,12 +89,12 @@ pub struct ReadInFlight {
 #[derive(Debug, Clone)]
 pub struct ReadLease {
     ticket: ReadTicket,
-    permit: Rc<ReadPermit>,
+    permit: Rc<ReadTurn>,
 }
 
 /// The right to one read, or to one query; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct ReadPermit {
+pub(crate) struct ReadTurn {
     gate: Rc<ReadGate>,
     asker: Asker,
 }
@@ -144,7 +144,7 @@ impl ReadGate {
     }
 
     /// Waits for the turn alone.
-    pub(crate) async fn turn(self: &Rc<Self>, asker: Asker) -> Result<ReadPermit, ReadGateRejected> {
+    pub(crate) async fn turn(self: &Rc<Self>, asker: Asker) -> Result<ReadTurn, ReadGateRejected> {
         match self.in_flight.get() < self.max {
             true => Ok(self.permit(asker)),
             // Only a gate that is gone, or a turn that another connection takes, calls no more.
@@ -158,7 +158,7 @@ impl ReadGate {
         ReadLease { ticket, permit: Rc::new(self.permit(Asker::default())) }
     }
 
-    fn queue(&self, asker: Asker) -> Result<oneshot::Receiver<ReadPermit>, ReadGateRejected> {
+    fn queue(&self, asker: Asker) -> Result<oneshot::Receiver<ReadTurn>, ReadGateRejected> {
         let mut waiting = self.waiting.borrow_mut();
         // Some waited as long as they could.
         waiting.retain(|turn| !turn.call.is_canceled());
@@ -171,12 +171,12 @@ impl ReadGate {
         Ok(called)
     }
 
-    fn permit(self: &Rc<Self>, asker: Asker) -> ReadPermit {
+    fn permit(self: &Rc<Self>, asker: Asker) -> ReadTurn {
         self.in_flight.set(self.in_flight.get() + 1);
         self.given.set(self.given.get() + 1);
         asker.reads.in_flight.set(asker.reads.in_flight.get() + 1);
         asker.reads.served.set(self.given.get());
-        ReadPermit { gate: Rc::clone(self), asker }
+        ReadTurn { gate: Rc::clone(self), asker }
     }
 
     fn call_next(self: &Rc<Self>) {
@@ -204,7 +204,7 @@ fn turn_to_take(waiting: &VecDeque<WaitingRead>, asker: &Asker) -> Option<usize>
     (waiting_of(asker) + 1 < most).then_some(last)
 }
 
-impl Drop for ReadPermit {
+impl Drop for ReadTurn {
     fn drop(&mut self) {
         for in_flight in [&self.gate.in_flight, &self.asker.reads.in_flight] {
             in_flight.set(in_flight.get() - 1);

@@ -11,7 +11,7 @@ use loom::{future::block_on, thread};
 use socket2::Socket;
 
 use crate::{
-    acceptors::{AcceptorPermit, Acceptors, Member, Placed},
+    acceptors::{AcceptorLease, Acceptors, Member, Placed},
     check,
 };
 
@@ -41,7 +41,7 @@ fn two_members() -> [Member; 2] {
     [acceptors.join(), acceptors.join()]
 }
 
-fn place_here(member: &Member, open_max: usize) -> (Socket, AcceptorPermit) {
+fn place_here(member: &Member, open_max: usize) -> (Socket, AcceptorLease) {
     match member.place(socket(), open_max) {
         Placed::Here(socket, permit) => (socket, permit),
         placed @ (Placed::Elsewhere | Placed::Full(_)) => panic!("{placed:?}"),
@@ -49,7 +49,7 @@ fn place_here(member: &Member, open_max: usize) -> (Socket, AcceptorPermit) {
 }
 
 /// What was handed over to a member and not taken yet.
-fn take_handed(member: &Member) -> Vec<(Socket, AcceptorPermit)> {
+fn take_handed(member: &Member) -> Vec<(Socket, AcceptorLease)> {
     let cx = Context::from_waker(noop_waker_ref());
     let mut taken = Vec::new();
     while let Poll::Ready(handed) = member.poll_handed(&cx) {

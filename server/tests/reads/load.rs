@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use silverback_host::metrics;
-use silverback_model::limits::{READER_TIMEOUT, READS_WAITING_MAX};
+use silverback_model::limits::{READER_GRACE, READS_WAITING_MAX};
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{Series, series, start_ms, write};
 use silverback_test_support::eventually;
@@ -82,7 +82,7 @@ fn reads_that_one_connection_does_not_take_have_no_other_connection_s_refused() 
         let answer = node.get("/api/v1/labels");
         assert_eq!(answer.status, 200, "{}", answer.text());
         // Each waits for one that is given up, and not for the line.
-        assert!(began.elapsed() < 4 * READER_TIMEOUT, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 4 * READER_GRACE, "{:?}", began.elapsed());
     }
 }
 
@@ -140,7 +140,7 @@ fn a_reader_that_takes_too_little_loses_its_turn_to_those_who_wait() {
 fn a_reader_that_takes_little_keeps_its_turn_while_nobody_waits() {
     let node = Node::start_with(1, |config| config.max_reads = 1);
     let mut slow = stop_reading(&node);
-    std::thread::sleep(2 * READER_TIMEOUT);
+    std::thread::sleep(2 * READER_GRACE);
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).unwrap();
     assert!(rest.ends_with(b"0\r\n\r\n"), "the export goes on where it stopped");

@@ -165,12 +165,12 @@ pub struct SendReport {
     pub samples_written: u64,
     /// What an acknowledgement meant.
     pub durability: Durability,
-    refused: BTreeMap<RefusalReason, RejectedSeries>,
+    refused: BTreeMap<RefusalReason, RefusedForReason>,
 }
 
 /// What was refused for one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct RejectedSeries {
+struct RefusedForReason {
     samples: u64,
     named: Vec<LabelSet>,
     has_more_series: bool,

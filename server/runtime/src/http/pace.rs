@@ -4,12 +4,12 @@
 //! It knows neither sockets nor clocks: looks come at even intervals, and bytes when they come.
 use std::time::Duration;
 
-/// What a body brings in a second at least, averaged over [`BODY_TIMEOUT`]. A client that sends as little is gone after a
+/// What a body brings in a second at least, averaged over [`BODY_GRACE`]. A client that sends as little is gone after a
 /// request's time limit anyway, unless the body is a few packets.
 const BYTES_A_SECOND: u64 = 1 << 10;
 
 /// How long nothing need come, after a request's begin or what was sent at that pace.
-const BODY_TIMEOUT: Duration = Duration::from_secs(3);
+const BODY_GRACE: Duration = Duration::from_secs(3);
 
 /// The floor in looks.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ impl Floor {
     pub(super) fn new(interval: Duration) -> Self {
         let interval_us = interval.as_micros().max(1) as u64;
         let bytes_a_look = (BYTES_A_SECOND * interval_us).div_ceil(1_000_000);
-        let looks = (BODY_TIMEOUT.as_micros() as u64).div_ceil(interval_us);
+        let looks = (BODY_GRACE.as_micros() as u64).div_ceil(interval_us);
         // What is less than a look's is below the floor.
         Self { bytes_a_look, credit_max: bytes_a_look * (looks + 1) }
     }

@@ -49,7 +49,7 @@ pub(crate) fn of_message_rejected(fault: &MessageRejected) -> Status {
     use super::ingest::DefinitionError::{Full, Malformed, Redefined, RefTooHigh, TooMuch};
 
     let cause = match fault {
-        MessageRejected::Rejected(rejection) => return of_write_rejected(rejection),
+        MessageRejected::Write(rejection) => return of_write_rejected(rejection),
         MessageRejected::Definition(Redefined(_)) => Cause::Exists,
         MessageRejected::Definition(Full) => {
             return passing(Cause::Overloaded, &fault.to_string(), DEFINITIONS_RETRY);

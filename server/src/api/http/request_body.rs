@@ -8,7 +8,7 @@ use http::header::CONTENT_LENGTH;
 use http_body::Body;
 use http_body_util::BodyExt;
 
-use crate::routing::{OverBudget, Reservation};
+use crate::routing::{BudgetExceeded, Reservation};
 use silverback_runtime::timeout;
 
 /// What arrives as the body of a request over HTTP.
@@ -71,7 +71,7 @@ fn read_with<B: HttpBody>(
     headers: &HeaderMap,
     body: B,
     bytes_max: usize,
-    mut make_room: impl FnMut(usize) -> Result<(), OverBudget>,
+    mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
 ) -> impl Future<Output = Result<Bytes, BodyError>> {
     async move {
         let claimed = claimed_bytes(headers).unwrap_or(0);

@@ -9,7 +9,7 @@ use crate::api::ingest::remote_write::{
     DecodeProgress, Decoding, MalformedError, SeriesSink, Version, WriteRejected, snappy,
 };
 use crate::routing::{
-    BudgetExceeded, Overloaded, ReplyFuture, Reservation, SharedReservation, Split, follow, take_moved,
+    Overloaded, ReplyFuture, Reservation, ReservationError, SharedReservation, Split, follow, take_moved,
 };
 use silverback_model::limits::MOVED_WAIT_MAX;
 use silverback_model::{Metadata, Sample, SeriesId, ShardId};
@@ -175,7 +175,7 @@ pub(super) async fn decode(
     begin: impl FnOnce() -> Decoding,
     body: &mut WriteBody,
     split: &mut Split<'_>,
-    mut make_room: impl FnMut(usize) -> Result<(), BudgetExceeded>,
+    mut make_room: impl FnMut(usize) -> Result<(), ReservationError>,
 ) -> Result<Decoding, WriteRejected> {
     let mut decoding = begin();
     loop {

@@ -10,7 +10,7 @@ use crate::api::query::range_blocks::RangeBlocksError;
 use crate::api::response::NodeResponse;
 use crate::api::response::cause::Cause;
 use crate::routing::fanout::FanoutError;
-use crate::routing::{BudgetExceeded, DeletionFanoutError, EvaluationError, ReadGateRejected};
+use crate::routing::{DeletionFanoutError, EvaluationError, ReadGateRejected, ReservationError};
 use silverback_model::gorilla::ChunkError;
 use silverback_model::histogram::HistogramChunkError;
 use silverback_promql::QueryError;
@@ -51,7 +51,7 @@ pub enum ReadRejected {
     Writing(RangeBlocksError),
     /// A deletion was not done to its end.
     #[error(transparent)]
-    DeletionStopped(PartialDeletionError),
+    PartialDeletion(PartialDeletionError),
     /// A content type or encoding that isn't spoken here.
     #[error("{0}")]
     MediaType(String),
@@ -161,11 +161,11 @@ impl PartialDeletionError {
 }
 
 /// Of an answer that is made whole.
-impl From<BudgetExceeded> for ReadRejected {
-    fn from(no_room: BudgetExceeded) -> Self {
-        match no_room {
-            BudgetExceeded::Full => Self::BudgetExceeded,
-            BudgetExceeded::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
+impl From<ReservationError> for ReadRejected {
+    fn from(error: ReservationError) -> Self {
+        match error {
+            ReservationError::Full => Self::BudgetExceeded,
+            ReservationError::TooMuch { bytes_max } => Self::AnswerTooLarge { bytes_max },
         }
     }
 }
@@ -209,7 +209,7 @@ impl ReadRejected {
             | Self::AnswerTooLarge { .. }
             | Self::ListsTooLarge { .. }
             | Self::Shards(FanoutError::Refused(ShardReadError::TooLarge { .. })) => Cause::AsksTooMuch,
-            Self::DeletionStopped(stopped) => {
+            Self::PartialDeletion(stopped) => {
                 stopped.as_read().map_or(Cause::NotReady, |fault| fault.cause())
             }
             Self::Body(BodyError::BudgetExceeded)
@@ -264,7 +264,7 @@ impl ReadRejected {
             (Cause::NotReady, Self::Writing(_)) => false,
             (Cause::Overloaded | Cause::NotReady | Cause::TimedOut | Cause::Cancelled, _) => true,
             // A shard's panic was that of one read.
-            (Cause::Internal, Self::Shards(_) | Self::DeletionStopped(_)) => true,
+            (Cause::Internal, Self::Shards(_) | Self::PartialDeletion(_)) => true,
             _stays => false,
         };
         passes.then_some(RETRY_AFTER_PASSING)

@@ -7,14 +7,14 @@ use std::time::Duration;
 use futures::channel::mpsc;
 
 use crate::routing::ReadLease;
-use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_TIMEOUT};
+use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_GRACE};
 use silverback_runtime::{Elapsed, now, timeout};
 
 /// How often a client that takes nothing is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What a client may have taken ahead counts for no longer than it is looked at.
-const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_TIMEOUT.as_secs() as usize;
+const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_GRACE.as_secs() as usize;
 
 /// One answer's pace.
 pub struct ReaderPace {
@@ -73,7 +73,7 @@ impl ReaderPace {
 
     /// Looks at the client whenever it was waited for long enough.
     fn look(&mut self) -> Result<(), ReaderError> {
-        if self.waited < READER_TIMEOUT {
+        if self.waited < READER_GRACE {
             return Ok(());
         }
         let is_slow = (self.bytes as f64) < READER_BYTES_PER_S_MIN as f64 * self.waited.as_secs_f64();

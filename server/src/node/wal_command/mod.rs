@@ -35,7 +35,7 @@ pub enum WalCommandError {
     NoLog(PathBuf),
     /// There was one.
     #[error(transparent)]
-    LogsGone(#[from] LogsMissingError),
+    LogsMissing(#[from] LogsMissingError),
     /// A node runs on it.
     #[error("{0}: the logs can be looked at once it has stopped")]
     Lock(#[from] LockError),

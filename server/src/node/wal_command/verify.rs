@@ -35,7 +35,7 @@ pub enum Soundness {
 pub fn verify(root: &Path, out: &mut impl Write) -> Result<Soundness, WalCommandError> {
     let logs = match OfflineLogs::open(root) {
         Ok(logs) => logs,
-        Err(WalCommandError::LogsGone(gone)) => {
+        Err(WalCommandError::LogsMissing(gone)) => {
             writeln!(out, "damage: {gone}")?;
             return sum_up(out, 1, 0);
         }

@@ -48,7 +48,7 @@ pub(crate) fn vec_bytes<T>(vec: &Vec<T>) -> usize {
 
 /// Has the allocator give back what it has kept for a while and nobody has asked for. It looks for that
 /// only where a whole page is freed: where nothing is, what reads took would stay resident. So a page that
-/// no memory is behind is taken and freed.
+/// isn't backed by memory is taken and freed.
 pub fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGEST_OF_MANY_BYTES + 1)));
 }

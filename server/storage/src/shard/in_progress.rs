@@ -22,7 +22,7 @@ const PIECE_METADATA: usize = 16;
 /// Bytes of a histogram that cost what a sample costs, in the log and in time.
 const HISTOGRAM_BYTES: usize = 64;
 
-/// A part that is appended as far as it is.
+/// A part, appended piece by piece.
 #[derive(Debug)]
 pub(super) struct PartInProgress {
     pub(super) to: ReplyTo,

@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::{ProgressLine, ProgressUnit};
 use crate::sending::Sending;
 use crate::time_text::{TimeArg, now_ms, parse_time};
-use crate::write::{Course, Input, OnLineError, pump};
+use crate::write::{BadLinePolicy, Course, Input, pump};
 use head::Head;
 use sources::{ImportSource, Tsdb};
 use state::{ImportState, NOTE_INTERVAL};
@@ -154,7 +154,7 @@ async fn import_text(
     let sending = Sending::begin(client, connection.retry(), progress);
     let mut note = |place| state.as_mut().map_or(Ok(()), |state| state.note_text(place));
     let course =
-        Course { filter: &filter, bad_lines: OnLineError::Skip, note: Some((NOTE_INTERVAL, &mut note)) };
+        Course { filter: &filter, bad_lines: BadLinePolicy::Skip, note: Some((NOTE_INTERVAL, &mut note)) };
     let report = pump(input, course, sending, interrupt).await?;
     let mut out = output();
     if begin.lines > 0 {

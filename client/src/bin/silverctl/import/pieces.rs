@@ -45,7 +45,7 @@ pub fn read(dir: &Path, series_done: u64, filter: Filter) -> mpsc::Receiver<Resu
     std::thread::spawn(move || {
         let reading = Reading { sender, filter };
         // A receiver that is gone wants to hear of nothing.
-        if let Err(EarlyEnd::Fault(fault)) = reading.block(&dir, series_done) {
+        if let Err(HeadImportError::Block(fault)) = reading.block(&dir, series_done) {
             drop(reading.sender.blocking_send(Err(fault)));
         }
     });
@@ -58,21 +58,21 @@ struct Reading {
 }
 
 /// Why reading ends early.
-pub enum EarlyEnd {
+pub enum HeadImportError {
     /// What comes next can't be read.
-    Fault(BlockError),
+    Block(BlockError),
     /// Nobody takes the pieces any more.
     Unwanted,
 }
 
-impl From<BlockError> for EarlyEnd {
+impl From<BlockError> for HeadImportError {
     fn from(fault: BlockError) -> Self {
-        Self::Fault(fault)
+        Self::Block(fault)
     }
 }
 
 impl Reading {
-    fn block(&self, dir: &Path, series_done: u64) -> Result<(), EarlyEnd> {
+    fn block(&self, dir: &Path, series_done: u64) -> Result<(), HeadImportError> {
         let mut block = Block::open(dir)?;
         for _done in 0..series_done {
             block.skip_series()?;
@@ -86,7 +86,7 @@ impl Reading {
         Ok(())
     }
 
-    fn series(&self, block: &mut Block, series: BlockSeries) -> Result<(), EarlyEnd> {
+    fn series(&self, block: &mut Block, series: BlockSeries) -> Result<(), HeadImportError> {
         let value_of = |name: &str| {
             let label = series.labels.iter().find(|(own, _)| **own == *name);
             label.map_or("", |(_, value)| &**value)
@@ -113,7 +113,7 @@ impl Reading {
         series: &BlockSeries,
         labels: &Arc<LabelSet>,
         place: ChunkPlace,
-    ) -> Result<(), EarlyEnd> {
+    ) -> Result<(), HeadImportError> {
         let is_deleted = |at_ms| series.deleted.iter().any(|range| range.holds(at_ms));
         let is_wanted = |at_ms| self.filter.takes_time(at_ms) && !is_deleted(at_ms);
         let piece = match decode(block, place) {
@@ -139,7 +139,7 @@ impl Reading {
         mut chunk: HistogramIter,
         labels: &Arc<LabelSet>,
         is_wanted: impl Fn(i64) -> bool,
-    ) -> Result<Result<(), HistogramChunkError>, EarlyEnd> {
+    ) -> Result<Result<(), HistogramChunkError>, HeadImportError> {
         let mut piece = Vec::new();
         while chunk.samples_left() > 0 {
             let mut histogram = Histogram::default();
@@ -155,8 +155,8 @@ impl Reading {
         Ok(Ok(()))
     }
 
-    fn give(&self, piece: ImportPiece) -> Result<(), EarlyEnd> {
-        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)
+    fn give(&self, piece: ImportPiece) -> Result<(), HeadImportError> {
+        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| HeadImportError::Unwanted)
     }
 }
 

@@ -53,7 +53,7 @@ pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: I
     let input = Input::open(arguments.file.as_deref(), arguments.format)?;
     let client = connection.connect().await?;
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;
-    let bad_lines = if arguments.strict { OnLineError::End } else { OnLineError::Skip };
+    let bad_lines = if arguments.strict { BadLinePolicy::End } else { BadLinePolicy::Skip };
     let sending =
         Sending::begin(client, connection.retry(), ProgressLine::begin(input.size, ProgressUnit::Bytes));
     let course = Course { filter: &every, bad_lines, note: None };
@@ -66,7 +66,7 @@ pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: I
 
 /// What a bad line does to those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLineError {
+pub enum BadLinePolicy {
     /// Nothing.
     Skip,
     /// They aren't read.

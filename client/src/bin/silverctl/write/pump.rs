@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::input::LineBatch;
-use super::{Input, OnLineError, TextPosition};
+use super::{BadLinePolicy, Input, TextPosition};
 use crate::error::{CommandError, Context, Done};
 use crate::figures::{counted, grouped};
 use crate::filter::Filter;
@@ -25,7 +25,7 @@ pub struct Course<'a> {
     /// Which samples are sent.
     pub filter: &'a Filter,
     /// What a bad line does.
-    pub bad_lines: OnLineError,
+    pub bad_lines: BadLinePolicy,
     /// How often it is noted how far it is, and by what: all before that place is acknowledged.
     pub note: Option<(Duration, &'a mut NotePlace<'a>)>,
 }
@@ -92,7 +92,7 @@ impl Pump<'_> {
         let first_fault = batch.faults.first().map(|fault| fault.line);
         for (line, entry) in &batch.entries {
             let is_behind_end =
-                self.course.bad_lines == OnLineError::End && first_fault.is_some_and(|end| end < *line);
+                self.course.bad_lines == BadLinePolicy::End && first_fault.is_some_and(|end| end < *line);
             if !is_behind_end {
                 self.send(entry).await?;
             }
@@ -165,7 +165,7 @@ impl Pump<'_> {
         } else if self.report.bad_lines == TOLD_MAX + 1 {
             self.sending.progress().tell("further bad lines are counted only");
         }
-        if self.course.bad_lines == OnLineError::End || fault.ends_all() {
+        if self.course.bad_lines == BadLinePolicy::End || fault.ends_all() {
             self.report.end = End::BadLine;
         }
     }

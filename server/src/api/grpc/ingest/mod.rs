@@ -1,8 +1,8 @@
 //! `silverback.v1.Ingest`: from gRPC messages to the shards, and back with exact acknowledgements.
 //!
 //! ```text
-//! messages (frames, compression) → raw message → intake: definitions → routes by ref
-//!                                                        columns → parts by owning shard → shards
+//! messages (frames, compression) → raw message → stream_ingester: definitions → routes by ref
+//!                                                                 columns → parts by owning shard → shards
 //! response stream ← flight: batches in the order of their numbers ← replies of the shards
 //! ```
 //!
@@ -12,11 +12,11 @@
 mod columns;
 mod flight;
 mod histograms;
-mod message_receiver;
 pub(super) mod messages;
 mod routes;
 mod series;
 mod stream;
+mod stream_ingester;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -31,9 +31,9 @@ use silverback_proto::v1;
 use tonic::server::{StreamingService, UnaryService};
 use tonic::{Status, Streaming};
 
-use self::message_receiver::{CallKind, MessageReceiver};
 use self::messages::{Encoding, MessageBounds, Messages, StreamMessage};
 use self::stream::Responses;
+use self::stream_ingester::{CallKind, StreamIngester};
 use super::codec::{message_bytes_max, raw};
 use super::one_message::Received;
 use super::status::{Replied, of_message_rejected, of_write_rejected};
@@ -46,9 +46,9 @@ use silverback_model::limits::{
 use silverback_storage::wal::AckMode;
 
 pub use self::columns::{BatchError, BatchRow, Columns};
-pub use self::message_receiver::{MessageRejected, deal_out};
 pub use self::routes::{RouteState, Routes, SeriesRoute};
 pub use self::series::{DefinitionError, StreamSeries};
+pub use self::stream_ingester::{MessageRejected, deal_out};
 
 type LocalFuture<T> = Pin<Box<dyn Future<Output = Replied<T>>>>;
 
@@ -121,7 +121,7 @@ async fn write_once(caller: Caller, message: Bytes) -> Result<v1::WriteResponse,
     };
     let mut room = caller.bodies.begin();
     room.grow(message.len()).map_err(|no_room| refused(no_room.into()))?;
-    let mut receiver = MessageReceiver::new(caller.clone(), CallKind::Once, Rc::default());
+    let mut receiver = StreamIngester::new(caller.clone(), CallKind::Once, Rc::default());
     let message = StreamMessage { bytes: message, room };
     let mut sent = receiver.take(message).await.map_err(|fault| refuse_message(&caller, &fault))?;
     let answered = poll_fn(|context| sent.poll_answered(&caller, context)).await;

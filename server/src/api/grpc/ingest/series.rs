@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::routes::{RouteState, Routes, SeriesRoute};
 use crate::api::ingest::remote_write::wire::{Tag, WireReader, WireType};
 use crate::api::ingest::remote_write::{CollectedLabels, MalformedError, collect_labels};
-use crate::routing::{BudgetExceeded, Reservation, SharedReservation};
+use crate::routing::{Reservation, ReservationError, SharedReservation};
 use silverback_model::SeriesIdHasher;
 use silverback_model::limits::{STREAM_DEFINITION_BYTES_MAX, STREAM_REFS_MAX};
 use silverback_storage::message::{
@@ -147,7 +147,7 @@ impl StreamSeries {
         }
         let bytes = definition_bytes + self.routes().bytes_with(stream_ref);
         self.reserved.borrow_mut().grow_to(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::Full | BudgetExceeded::TooMuch { .. } => DefinitionError::Full,
+            ReservationError::Full | ReservationError::TooMuch { .. } => DefinitionError::Full,
         })
     }
 }

@@ -16,8 +16,8 @@ use silverback_proto::v1;
 use tonic::Status;
 
 use super::flight::BatchesInFlight;
-use super::message_receiver::{CallKind, MessageReceiver, stopping};
 use super::messages::{Messages, StreamMessage};
+use super::stream_ingester::{CallKind, StreamIngester, stopping};
 use super::{refuse_message, terms};
 use crate::api::grpc::one_message::Received;
 use crate::api::grpc::status::of_write_rejected;
@@ -105,7 +105,7 @@ async fn take_in(
     flight: Rc<RefCell<BatchesInFlight>>,
 ) -> Ending {
     let mut receiver =
-        MessageReceiver::new(caller.clone(), CallKind::Stream { last_number: 0 }, Rc::clone(&flight));
+        StreamIngester::new(caller.clone(), CallKind::Stream { last_number: 0 }, Rc::clone(&flight));
     let mut ending = pin!(caller.shutdown.requested());
     let mut taken_bytes = 0;
     loop {

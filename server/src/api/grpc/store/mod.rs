@@ -29,7 +29,7 @@ use super::request_body::RequestBody;
 use super::stream::Answers;
 use super::{codec, with_room};
 use crate::api::query::Reader;
-use crate::api::query::http_api::promql::QuerySender;
+use crate::api::query::http_api::promql::QueryCaller;
 use crate::api::query::read_rejected::ReadRejected;
 use crate::api::response::NodeResponse;
 use crate::routing::{Asker, SharedReservation};
@@ -51,7 +51,7 @@ pub(crate) enum StoreMethod {
 pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     method: StoreMethod,
     request: Request<RequestBody>,
 ) -> NodeResponse {

@@ -13,7 +13,7 @@ use super::select::{self, names};
 use super::series::query_shard;
 use crate::api::grpc::stream::Answers;
 use crate::api::query::Reader;
-use crate::api::query::http_api::promql::{self, QueryParams, QuerySender, ViewOptions, checked_range};
+use crate::api::query::http_api::promql::{self, QueryCaller, QueryParams, ViewOptions, checked_range};
 use crate::api::query::read_rejected::ReadRejected;
 use crate::routing::Asker;
 use silverback_promql::QueryTimes;
@@ -50,7 +50,7 @@ macro_rules! common {
 pub(super) async fn instant(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     request: QueryRequest,
 ) -> Result<Answers<Bytes>, ReadRejected> {
     let (bytes, batch_series) = (request.encoded_len(), select::limit(request.response_batch_size));
@@ -67,7 +67,7 @@ pub(super) async fn instant(
 pub(super) async fn range(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     request: QueryRangeRequest,
 ) -> Result<Answers<Bytes>, ReadRejected> {
     let (bytes, batch_series) = (request.encoded_len(), select::limit(request.response_batch_size));
@@ -81,7 +81,7 @@ pub(super) async fn range(
 async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     asked: Result<QueryParams, ReadRejected>,
     (request_bytes, batch_series): (usize, Option<usize>),
 ) -> Result<Answers<Bytes>, ReadRejected> {

@@ -202,11 +202,11 @@ fn number(text: &[u8]) -> Result<f64, &'static str> {
         b"t" | b"T" | b"true" | b"True" | b"TRUE" => Ok(1.0),
         b"f" | b"F" | b"false" | b"False" | b"FALSE" => Ok(0.0),
         [digits @ .., b'i'] => {
-            whole::<i64>(digits).map(|int| int as f64).ok_or("an integer doesn't fit into 64 bits")
+            whole::<i64>(digits).map(|int| int as f64).ok_or("a field's value isn't an integer of 64 bits")
         }
-        [digits @ .., b'u'] => {
-            whole::<u64>(digits).map(|int| int as f64).ok_or("an unsigned integer doesn't fit into 64 bits")
-        }
+        [digits @ .., b'u'] => whole::<u64>(digits)
+            .map(|int| int as f64)
+            .ok_or("a field's value isn't an unsigned integer of 64 bits"),
         text => finite(text).ok_or("a field's value isn't a number, a boolean or a string in double quotes"),
     }
 }
@@ -376,9 +376,9 @@ mod tests {
         for value in ["NaN", "1e999", "-Inf", "1.5.2", "truE"] {
             check_refused(&format!("m f={value}"), "a field's value isn't a number");
         }
-        check_refused("m f=1.5i", "an integer doesn't fit into 64 bits");
-        check_refused("m f=9223372036854775808i", "an integer doesn't fit");
-        check_refused("m f=-1u", "an unsigned integer");
+        check_refused("m f=1.5i", "a field's value isn't an integer of 64 bits");
+        check_refused("m f=9223372036854775808i", "a field's value isn't an integer");
+        check_refused("m f=-1u", "isn't an unsigned integer");
         check_refused("m f=\"a", "a string isn't closed");
         check_refused("m f=\"a\"b", "a string ends before its field");
         check_refused("m f=1 1.5", "the time isn't a whole number");

@@ -136,7 +136,7 @@ fn depth_of(json: &[u8]) -> usize {
 
 fn refuse(caller: &Caller, encoding: Encoding, fault: &OtlpRejected) -> NodeResponse {
     match fault {
-        OtlpRejected::Rejected(rejection) => caller.note_rejection(rejection),
+        OtlpRejected::Write(rejection) => caller.note_rejection(rejection),
         fault => {
             caller.count(|counts| counts.writes_malformed += 1);
             caller.note_request(fault.reason(), &fault.to_string());
@@ -152,7 +152,7 @@ fn refuse(caller: &Caller, encoding: Encoding, fault: &OtlpRejected) -> NodeResp
     if let Some(after) = fault.retry_after() {
         headers.insert(RETRY_AFTER, after.as_secs().into());
     }
-    if matches!(fault, OtlpRejected::Rejected(rejection) if rejection.leaves_body_unread()) {
+    if matches!(fault, OtlpRejected::Write(rejection) if rejection.leaves_body_unread()) {
         close(&mut response);
     }
     response

@@ -33,7 +33,7 @@ pub enum OtlpRejected {
     JsonTooLarge,
     /// What every write may be refused for.
     #[error(transparent)]
-    Rejected(#[from] WriteRejected),
+    Write(#[from] WriteRejected),
 }
 
 impl OtlpRejected {
@@ -44,7 +44,7 @@ impl OtlpRejected {
             Self::ContentType(_) => "content_type",
             Self::Json(_) | Self::JsonTooDeep => "json",
             Self::JsonTooLarge => "body_too_large",
-            Self::Rejected(rejection) => rejection.reason(),
+            Self::Write(rejection) => rejection.reason(),
         }
     }
 
@@ -55,20 +55,20 @@ impl OtlpRejected {
             Self::ContentType(_) => Cause::MediaType,
             Self::Json(_) | Self::JsonTooDeep => Cause::Invalid,
             Self::JsonTooLarge => Cause::TooLarge,
-            Self::Rejected(rejection) => rejection.cause(),
+            Self::Write(rejection) => rejection.cause(),
         }
     }
 
     /// When to send the same again, where that can help.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let Self::Rejected(rejection) = self else { return None };
+        let Self::Write(rejection) = self else { return None };
         rejection.retry_after()
     }
 
     /// How gRPC says it.
     pub(crate) fn grpc_status(&self) -> Status {
         match self {
-            Self::Rejected(rejection) => status_of(rejection),
+            Self::Write(rejection) => status_of(rejection),
             own => own.cause().status(own.to_string()),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct KnownLabels {
     /// Of its series.
     pub id: SeriesId,
     /// Of its labels.
-    pub arrival: LabelArrangement,
+    pub arrangement: LabelArrangement,
 }
 
 const SLOTS: usize = 8;
@@ -116,9 +116,9 @@ impl IdCache {
     }
 
     /// Puts a label set in; the oldest entry of a full bucket goes.
-    pub(crate) fn insert(&mut self, fingerprint: u128, KnownLabels { id, arrival }: KnownLabels) {
+    pub(crate) fn insert(&mut self, fingerprint: u128, KnownLabels { id, arrangement }: KnownLabels) {
         self.grow_if_crowded();
-        let flags = match arrival {
+        let flags = match arrangement {
             LabelArrangement::InOrder if id.0 == fingerprint => ITSELF,
             LabelArrangement::InOrder => IN_ORDER,
             LabelArrangement::Rearranged => REARRANGED,
@@ -190,9 +190,10 @@ fn find(bucket: &Bucket, key: u128) -> Option<usize> {
 /// What the slots of an entry say. An entry that was pushed out by half has no id any more.
 #[inline]
 fn known(flags: u128, fingerprint: u128, next: Option<&u128>) -> Option<KnownLabels> {
-    let arrival = if flags == REARRANGED { LabelArrangement::Rearranged } else { LabelArrangement::InOrder };
+    let arrangement =
+        if flags == REARRANGED { LabelArrangement::Rearranged } else { LabelArrangement::InOrder };
     let id = if flags == ITSELF { fingerprint } else { *next? };
-    Some(KnownLabels { id: SeriesId(id), arrival })
+    Some(KnownLabels { id: SeriesId(id), arrangement })
 }
 
 #[cfg(test)]
@@ -205,7 +206,7 @@ mod tests {
     }
 
     fn in_order(id: u128) -> KnownLabels {
-        KnownLabels { id: SeriesId(id), arrival: LabelArrangement::InOrder }
+        KnownLabels { id: SeriesId(id), arrangement: LabelArrangement::InOrder }
     }
 
     #[test]
@@ -238,12 +239,12 @@ mod tests {
     #[test]
     fn all_bits_of_a_fingerprint_count_and_how_the_labels_come_is_kept_beside_them() {
         let one = fingerprint(7);
-        for (id, arrival) in [
+        for (id, arrangement) in [
             (7, LabelArrangement::InOrder),
             (7, LabelArrangement::Rearranged),
             (one, LabelArrangement::InOrder),
         ] {
-            let (mut cache, known) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrival });
+            let (mut cache, known) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrangement });
             cache.insert(one, known);
             assert_eq!(cache.get(one), Some(known));
             for bit in 0..128 {
@@ -257,12 +258,12 @@ mod tests {
     #[test]
     fn the_period_of_metadata_is_kept_beside_the_labels() {
         let (one, mut known) = (fingerprint(7), KnownMetadata::default());
-        for (id, arrival) in [
+        for (id, arrangement) in [
             (7, LabelArrangement::InOrder),
             (7, LabelArrangement::Rearranged),
             (one, LabelArrangement::InOrder),
         ] {
-            let (mut cache, labels) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrival });
+            let (mut cache, labels) = (IdCache::default(), KnownLabels { id: SeriesId(id), arrangement });
             cache.note_period(one, known.period());
             assert_eq!(cache.get_with_period(one), None, "it isn't known");
             cache.insert(one, labels);

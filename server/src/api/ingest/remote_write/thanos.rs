@@ -37,7 +37,7 @@ pub enum SeriesIn {
 pub struct Survey<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The part that is looked at; its end is the request's where it isn't a part.
+    /// The part that is looked at; its end is the request's where there is none.
     part_end: Option<usize>,
     of_request: SeenFields<'a>,
     of_part: SeenFields<'a>,

@@ -151,12 +151,12 @@ impl<'a> BegunSeries<'a> {
         WireReader::new(self.series.bytes(), self.labels_end)
     }
 
-    /// Where the labels are that come as `arrival` says.
+    /// Where the labels are that come as `arrangement` says.
     #[inline]
-    fn span(&self, arrival: LabelArrangement) -> LabelSpan {
+    fn span(&self, arrangement: LabelArrangement) -> LabelSpan {
         let start = self.series.at();
         let span = LabelSpan::new(LabelSource::Wire, start, self.labels_end - start);
-        match arrival {
+        match arrangement {
             LabelArrangement::InOrder => span,
             LabelArrangement::Rearranged => span.unsorted(),
         }
@@ -231,10 +231,10 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
     fn pass_on(
         &mut self,
         begun: &BegunSeries,
-        KnownLabels { id, arrival }: KnownLabels,
+        KnownLabels { id, arrangement }: KnownLabels,
         content: Content,
     ) -> Result<(), MalformedError> {
-        self.pass_labelled(begun, id, begun.span(arrival), content)
+        self.pass_labelled(begun, id, begun.span(arrangement), content)
     }
 
     /// Passes all of a good series on.
@@ -292,7 +292,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         if content.labels > 0 || !is_canonical(begun.fields()) {
             return self.read_odd_series(begun, content);
         }
-        let known = KnownLabels { id: begun.fingerprint, arrival: LabelArrangement::InOrder };
+        let known = KnownLabels { id: begun.fingerprint, arrangement: LabelArrangement::InOrder };
         self.ids.insert(begun.fingerprint.0, known);
         self.pass_on(begun, known, content)
     }
@@ -313,7 +313,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         if content.labels == 0 && is_plain(begun.fields()) {
             // From here on they are known by their bytes, and what was written is dropped again.
             self.scratch.truncate(start);
-            let known = KnownLabels { id, arrival: LabelArrangement::Rearranged };
+            let known = KnownLabels { id, arrangement: LabelArrangement::Rearranged };
             self.ids.insert(begun.fingerprint.0, known);
             return self.pass_on(begun, known, content);
         }
@@ -401,7 +401,7 @@ mod tests {
         let (mut decoder, hasher) = (Decoder::default(), SeriesIdHasher::new(HASHER_SEED, ""));
         let sorted = fields(&[("__name__", "up"), ("instance", "a"), ("job", "node")]);
         let unsorted = fields(&[("__name__", "up"), ("job", "node"), ("instance", "a")]);
-        for (fields, arrival) in
+        for (fields, arrangement) in
             [(&sorted, LabelArrangement::InOrder), (&unsorted, LabelArrangement::Rearranged)]
         {
             let (fingerprint, id) = (hasher.hash_canonical(fields), hasher.hash_canonical(&sorted));
@@ -410,10 +410,10 @@ mod tests {
                 (vec![id], 0),
                 "nothing is kept written out"
             );
-            assert_eq!(decoder.ids.get(fingerprint.0), Some(KnownLabels { id, arrival }));
+            assert_eq!(decoder.ids.get(fingerprint.0), Some(KnownLabels { id, arrangement }));
             // It is what is known that is passed on.
             let another = SeriesId(id.0 ^ 1);
-            decoder.ids.insert(fingerprint.0, KnownLabels { id: another, arrival });
+            decoder.ids.insert(fingerprint.0, KnownLabels { id: another, arrangement });
             assert_eq!(decode_all(&mut decoder, &series(fields)).0, [another]);
         }
     }

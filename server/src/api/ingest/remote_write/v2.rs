@@ -188,11 +188,11 @@ impl PackedRefs {
         self.offset as usize..(self.offset + self.len) as usize
     }
 
-    /// The labels of these references, which come as `arrival` says.
+    /// The labels of these references, which come as `arrangement` says.
     #[inline]
-    fn span(&self, arrival: LabelArrangement) -> LabelSpan {
+    fn span(&self, arrangement: LabelArrangement) -> LabelSpan {
         let span = LabelSpan::new(LabelSource::Symbols, self.offset as usize, self.len as usize);
-        match arrival {
+        match arrangement {
             LabelArrangement::InOrder => span,
             LabelArrangement::Rearranged => span.unsorted(),
         }
@@ -239,10 +239,10 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         let known = refs.and_then(|refs| Some((self.ids.get_with_period(refs.fingerprint)?, refs)));
         let is_of_floats = content.samples > 0 && content.histograms == 0;
         let is_beside_floats = content.samples == 0 && content.histograms | content.exemplars > 0;
-        if let Some(((KnownLabels { id, arrival }, told), refs)) = known
+        if let Some(((KnownLabels { id, arrangement }, told), refs)) = known
             && (is_of_floats || is_beside_floats)
         {
-            let labels = refs.span(arrival);
+            let labels = refs.span(arrangement);
             if is_of_floats {
                 GoodSeries { id, labels, content, samples }.pass_on(&SERIES_FIELDS, self.tally, self.sink)?;
             } else {
@@ -398,8 +398,8 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         refs: Option<&PackedRefs>,
         content: &Content,
     ) -> Result<Checked, MalformedError> {
-        let arrival = match self.labels.check(self.bytes) {
-            Ok(arrival) => arrival,
+        let arrangement = match self.labels.check(self.bytes) {
+            Ok(arrangement) => arrangement,
             Err(reason) => return Ok(Err(reason)),
         };
         // Prometheus sends its exemplars as series of their own.
@@ -407,7 +407,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         if has_samples == (content.histograms > 0) {
             return Ok(Err(RefusedReason::BadSeriesShape));
         }
-        self.identify(at, refs, arrival).map(Ok)
+        self.identify(at, refs, arrangement).map(Ok)
     }
 
     /// Writes the labels out for their id. In the usual form they are then known by their
@@ -416,7 +416,7 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         &mut self,
         at: usize,
         refs: Option<&PackedRefs>,
-        arrival: LabelArrangement,
+        arrangement: LabelArrangement,
     ) -> Result<(SeriesId, LabelSpan), MalformedError> {
         let start = self.scratch.len();
         let needed = self.labels.canonical_bytes_max();
@@ -429,8 +429,8 @@ impl<S: SeriesSink> SeriesSlice<'_, S> {
         match refs {
             Some(refs) => {
                 self.scratch.truncate(start);
-                self.ids.insert(refs.fingerprint, KnownLabels { id, arrival });
-                Ok((id, refs.span(arrival)))
+                self.ids.insert(refs.fingerprint, KnownLabels { id, arrangement });
+                Ok((id, refs.span(arrangement)))
             }
             None => {
                 let len = self.scratch.len() - start;

@@ -7,7 +7,7 @@ use http::HeaderName;
 use super::{malformed::MalformedError, snappy::SnappyError};
 use crate::{
     api::{http::request_body::BodyError, response::cause::Cause},
-    routing::{BudgetExceeded, OverBudget, Overloaded},
+    routing::{BudgetExceeded, Overloaded, ReservationError},
 };
 use silverback_storage::wal::LogError;
 
@@ -213,17 +213,17 @@ impl From<Overloaded> for WriteRejected {
     }
 }
 
-impl From<OverBudget> for WriteRejected {
-    fn from(_: OverBudget) -> Self {
+impl From<BudgetExceeded> for WriteRejected {
+    fn from(_: BudgetExceeded) -> Self {
         Self::BudgetExceeded
     }
 }
 
-impl From<BudgetExceeded> for WriteRejected {
-    fn from(no_room: BudgetExceeded) -> Self {
-        match no_room {
-            BudgetExceeded::Full => Self::BudgetExceeded,
-            BudgetExceeded::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
+impl From<ReservationError> for WriteRejected {
+    fn from(error: ReservationError) -> Self {
+        match error {
+            ReservationError::Full => Self::BudgetExceeded,
+            ReservationError::TooMuch { bytes_max } => Self::TakesTooMuch { bytes_max },
         }
     }
 }

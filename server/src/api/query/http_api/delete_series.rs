@@ -103,7 +103,7 @@ impl PreparedDeletion {
             Err(why) => Err(why),
         };
         self.tell(deleted, &ended, began.elapsed().as_millis() as u64);
-        ended.map(drop).map_err(|why| ReadRejected::DeletionStopped(PartialDeletionError { deleted, why }))
+        ended.map(drop).map_err(|why| ReadRejected::PartialDeletion(PartialDeletionError { deleted, why }))
     }
 
     /// After memory, so that a block that is cut from then on has nothing of it. Returns of how many blocks anything

@@ -33,7 +33,7 @@ use crate::api::query::time_limit::TimeLimit;
 use crate::api::response::{NodeResponse, with_type};
 use crate::routing::{Asker, Reservation};
 use params::Params;
-use promql::QuerySender;
+use promql::QueryCaller;
 use silverback_model::limits::READ_REQUEST_BYTES_MAX;
 
 /// One of the questions that this API answers.
@@ -122,7 +122,7 @@ impl QueryEndpoint {
 pub(crate) async fn answer<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     (question, named): (QueryEndpoint, &str),
     request: Request<B>,
 ) -> NodeResponse {
@@ -146,7 +146,7 @@ pub(crate) async fn answer<B: HttpBody>(
 async fn read<B: HttpBody>(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     (question, named): (QueryEndpoint, &str),
     request: Request<B>,
 ) -> ReadAnswer {

@@ -19,7 +19,7 @@ use crate::api::query::rows::RowStream;
 use crate::api::query::stream::{AnswerSender, StreamError, streamed};
 use crate::api::response::with_type;
 use crate::routing::fanout::{FanoutError, read_all};
-use crate::routing::{BudgetExceeded, ReadInFlight};
+use crate::routing::{ReadInFlight, ReservationError};
 use silverback_model::limits::TSDB_STATUS_ENTRIES_MAX;
 use silverback_runtime::Slicer;
 use silverback_storage::message::{
@@ -68,8 +68,8 @@ pub(crate) async fn respond(reader: &Rc<Reader>, read: ReadInFlight, params: &Pa
         fault => fault.into(),
     })?;
     room.grow_within(of_shards.iter().map(entry_bytes).sum()).map_err(|no_room| match no_room {
-        BudgetExceeded::TooMuch { bytes_max } => too_large(bytes_max),
-        BudgetExceeded::Full => ReadRejected::BudgetExceeded,
+        ReservationError::TooMuch { bytes_max } => too_large(bytes_max),
+        ReservationError::Full => ReadRejected::BudgetExceeded,
     })?;
     let head_stats = head_stats(&of_shards);
     let is_alone = of_shards.len() == 1;

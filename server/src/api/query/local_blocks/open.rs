@@ -164,7 +164,7 @@ impl LocalBlocks {
         }
     }
 
-    /// Writes all blocks again of which anything was deleted, without that, and returns of how many that was. Dropped
+    /// Writes all blocks again of which anything was deleted, without that, and returns how many these were. Dropped
     /// before its end, it leaves blocks as they were, or written again.
     pub(crate) async fn clean(self: &Arc<Self>, place: RewriteLocation) -> Result<usize, ReadRejected> {
         let (own, ticket) = (Arc::clone(self), ReadTicket::issue());

@@ -57,7 +57,7 @@ impl<E: Into<RangeBlocksError>> From<E> for Halt {
     }
 }
 
-/// Writes all blocks again of which anything was deleted, and returns of how many that was.
+/// Writes all blocks again of which anything was deleted, and returns how many these were.
 pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocation) -> Result<usize, Halt> {
     blocks.look();
     let all = blocks.all();

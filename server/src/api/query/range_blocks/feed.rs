@@ -15,7 +15,7 @@ use super::write::{Orders, WriteOrder};
 use crate::api::query::Reader;
 use crate::api::query::read_rejected::ReadRejected;
 use crate::api::query::rows::RowStream;
-use crate::routing::{BudgetExceeded, ReadInFlight, Reservation};
+use crate::routing::{ReadInFlight, Reservation, ReservationError};
 use silverback_block::WriterMemory;
 use silverback_runtime::{SideThread, now, sleep};
 use silverback_storage::message::{Selection, SeriesBatch, SeriesBatchBuilder, SeriesWanted};
@@ -146,15 +146,15 @@ impl Feed<'_> {
         loop {
             match self.room.grow_to(bytes) {
                 Ok(()) => return Ok(()),
-                Err(BudgetExceeded::TooMuch { bytes_max }) => {
+                Err(ReservationError::TooMuch { bytes_max }) => {
                     return Err(ReadRejected::Writing(RangeBlocksError::TooLarge { bytes_max }));
                 }
-                Err(BudgetExceeded::Full)
+                Err(ReservationError::Full)
                     if began.elapsed() < ROOM_WAIT_MAX && !self.reader.shutdown.is_requested() =>
                 {
                     sleep(ROOM_LOOK).await;
                 }
-                Err(BudgetExceeded::Full) => return Err(ReadRejected::BudgetExceeded),
+                Err(ReservationError::Full) => return Err(ReadRejected::BudgetExceeded),
             }
         }
     }

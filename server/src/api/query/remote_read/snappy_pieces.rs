@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::api::protobuf::{put_varint, varint_len};
-use crate::routing::{BudgetExceeded, Reservation};
+use crate::routing::{Reservation, ReservationError};
 use silverback_runtime::Slice;
 
 /// As snappy itself cuts its input.
@@ -45,7 +45,7 @@ impl SnappyPieces {
         mut bytes: &[u8],
         slice: &mut Slice,
         room: &mut Reservation,
-    ) -> Result<(), BudgetExceeded> {
+    ) -> Result<(), ReservationError> {
         while !bytes.is_empty() {
             let now = (RUN_BYTES - self.open_run.len()).min(bytes.len());
             let (now, later) = bytes.split_at(now);
@@ -60,7 +60,7 @@ impl SnappyPieces {
     }
 
     /// Appends all that others hold, as it is.
-    pub(crate) fn append(&mut self, mut other: Self, room: &mut Reservation) -> Result<(), BudgetExceeded> {
+    pub(crate) fn append(&mut self, mut other: Self, room: &mut Reservation) -> Result<(), ReservationError> {
         self.close_run(room)?;
         other.close_run(room)?;
         self.decompressed_bytes += other.decompressed_bytes;
@@ -69,7 +69,7 @@ impl SnappyPieces {
     }
 
     /// The block's pieces in order; `None` where it is longer than the format can say.
-    pub(crate) fn finish(mut self, room: &mut Reservation) -> Result<Option<Vec<Bytes>>, BudgetExceeded> {
+    pub(crate) fn finish(mut self, room: &mut Reservation) -> Result<Option<Vec<Bytes>>, ReservationError> {
         self.close_run(room)?;
         let Ok(decompressed_bytes) = u32::try_from(self.decompressed_bytes) else { return Ok(None) };
         let mut length = Vec::new();
@@ -78,7 +78,7 @@ impl SnappyPieces {
         Ok(Some(self.runs))
     }
 
-    fn close_run(&mut self, room: &mut Reservation) -> Result<(), BudgetExceeded> {
+    fn close_run(&mut self, room: &mut Reservation) -> Result<(), ReservationError> {
         if self.open_run.is_empty() {
             return Ok(());
         }

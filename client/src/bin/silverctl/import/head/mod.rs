@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::pieces::{EarlyEnd, ImportPiece, PIECE_HISTOGRAMS_MAX, PIECES_MAX};
+use super::pieces::{HeadImportError, ImportPiece, PIECE_HISTOGRAMS_MAX, PIECES_MAX};
 use crate::filter::Filter;
 use crate::label_set::LabelSet;
 use log::{HeadLog, HeadRecord};
@@ -127,8 +127,8 @@ impl Head {
                 // A receiver that is gone wants to hear of nothing.
                 match reading.run() {
                     Ok(()) => {}
-                    Err(EarlyEnd::Unwanted) => return,
-                    Err(EarlyEnd::Fault(fault)) => return drop(sender.blocking_send(Err(fault))),
+                    Err(HeadImportError::Unwanted) => return,
+                    Err(HeadImportError::Block(fault)) => return drop(sender.blocking_send(Err(fault))),
                 }
             }
         });
@@ -176,7 +176,7 @@ impl<'a> Reading<'a> {
         Self { head, sender, filter, portion, portions, series, named, samples: 0, counts }
     }
 
-    fn run(&mut self) -> Result<(), EarlyEnd> {
+    fn run(&mut self) -> Result<(), HeadImportError> {
         let mut log = HeadLog::new(self.head.segments.clone());
         let ended = loop {
             match log.next() {
@@ -207,7 +207,7 @@ impl<'a> Reading<'a> {
         Ok(ended?)
     }
 
-    fn name(&mut self, series: Vec<LoggedSeries>) -> Result<(), EarlyEnd> {
+    fn name(&mut self, series: Vec<LoggedSeries>) -> Result<(), HeadImportError> {
         for LoggedSeries { reference, labels } in series {
             if self.portion == 0 {
                 self.named.insert(reference);
@@ -236,7 +236,7 @@ impl<'a> Reading<'a> {
         self.portions == 1 || hasher.finish() % self.portions == self.portion
     }
 
-    fn take<T: KeptSample>(&mut self, logged: Vec<Logged<T>>) -> Result<(), EarlyEnd> {
+    fn take<T: KeptSample>(&mut self, logged: Vec<Logged<T>>) -> Result<(), HeadImportError> {
         let (head, filter) = (self.head, self.filter);
         for Logged { reference, at_ms, value } in logged.into_iter().filter(|one| one.at_ms >= head.floor_ms)
         {
@@ -256,26 +256,26 @@ impl<'a> Reading<'a> {
         if self.samples >= self.head.bounds.samples { self.give_samples() } else { Ok(()) }
     }
 
-    fn give_samples(&mut self) -> Result<(), EarlyEnd> {
+    fn give_samples(&mut self) -> Result<(), HeadImportError> {
         self.samples = 0;
         for series in self.series.values_mut().filter(|series| !series.samples.is_empty()) {
             let samples = std::mem::take(&mut series.samples);
             let piece = ImportPiece::Samples(Arc::clone(&series.labels), samples);
-            self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)?;
+            self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| HeadImportError::Unwanted)?;
         }
         for series in self.series.values_mut() {
             let mut histograms = std::mem::take(&mut series.histograms).into_iter().peekable();
             while histograms.peek().is_some() {
                 let some = histograms.by_ref().take(PIECE_HISTOGRAMS_MAX).collect();
                 let piece = ImportPiece::Histograms(Arc::clone(&series.labels), some);
-                self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)?;
+                self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| HeadImportError::Unwanted)?;
             }
         }
         Ok(())
     }
 
-    fn give(&self, piece: ImportPiece) -> Result<(), EarlyEnd> {
-        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| EarlyEnd::Unwanted)
+    fn give(&self, piece: ImportPiece) -> Result<(), HeadImportError> {
+        self.sender.blocking_send(Ok(piece)).map_err(|_unwanted| HeadImportError::Unwanted)
     }
 }
 

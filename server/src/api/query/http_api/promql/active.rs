@@ -28,12 +28,12 @@ const USER_CHARS_MAX: usize = 100;
 
 /// Who asks, as far as is known.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct QuerySender {
+pub(crate) struct QueryCaller {
     peer: String,
     user: String,
 }
 
-impl QuerySender {
+impl QueryCaller {
     pub(crate) fn new(address: Option<IpAddr>, user: Option<String>) -> Self {
         let user = user.unwrap_or_default().chars().take(USER_CHARS_MAX).collect();
         Self { peer: address.map(|address| address.to_string()).unwrap_or_default(), user }
@@ -63,7 +63,7 @@ struct Query {
     id: QueryId,
     text: Rc<str>,
     times: QueryTimes,
-    client: QuerySender,
+    client: QueryCaller,
     began: Instant,
     began_ms: i64,
     limit: Duration,
@@ -209,7 +209,7 @@ impl Running {
     pub(super) fn begin(
         reader: &Rc<Reader>,
         asked: &QueryParams,
-        client: QuerySender,
+        client: QueryCaller,
         limit: Duration,
     ) -> (Self, oneshot::Receiver<()>) {
         let id = QueryId { core: reader.active.core, number: reader.active.next() };

@@ -20,7 +20,7 @@ use super::params::{Params, bad};
 use super::{json, whole};
 use crate::api::query::Reader;
 use crate::api::query::read_rejected::{ReadAnswer, ReadRejected};
-pub(crate) use active::{ActiveQueries, QuerySender, serve_queries};
+pub(crate) use active::{ActiveQueries, QueryCaller, serve_queries};
 pub(crate) use request::{QueryParams, ViewOptions, checked_range};
 pub(crate) use run::{Evaluated, answer, evaluated};
 pub(crate) use shares::serve_folds;

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::routing::{BudgetExceeded, Reservation};
+use crate::routing::{Reservation, ReservationError};
 use silverback_promql::{QueryError, Room};
 
 /// A query's memory. Clones share it; it is given back after the last of them.
@@ -44,8 +44,8 @@ impl Room for QueryRoom {
     fn take(&self, bytes: usize) -> Result<(), QueryError> {
         let Taken { room, bytes_peak } = &*self.0;
         room.borrow_mut().grow_within(bytes).map_err(|no_room| match no_room {
-            BudgetExceeded::Full => QueryError::BudgetExceeded,
-            BudgetExceeded::TooMuch { bytes_max } => QueryError::TooMuchMemory { bytes_max },
+            ReservationError::Full => QueryError::BudgetExceeded,
+            ReservationError::TooMuch { bytes_max } => QueryError::TooMuchMemory { bytes_max },
         })?;
         bytes_peak.set(bytes_peak.get().max(self.bytes()));
         Ok(())

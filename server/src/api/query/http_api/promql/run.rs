@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 
 use super::super::QueryEndpoint;
 use super::super::params::Params;
-use super::active::{QuerySender, Running};
+use super::active::{QueryCaller, Running};
 use super::answer::respond;
 use super::fetch::{self, Streams};
 use super::pace::SlicePace;
@@ -20,7 +20,7 @@ use super::stats::{QueryStatistics, Timings};
 use super::{outside, parsed};
 use crate::api::query::Reader;
 use crate::api::query::read_rejected::{QueryQueueError, ReadAnswer, ReadRejected, check_replayed};
-use crate::routing::{Asker, ReadGateRejected, ReadInFlight, ReadPermit, Reservation};
+use crate::routing::{Asker, ReadGateRejected, ReadInFlight, ReadTurn, Reservation};
 use silverback_promql::{Answer, Budget, Plan, QueryError};
 use silverback_runtime::{Elapsed, now, timeout};
 
@@ -29,7 +29,7 @@ use silverback_runtime::{Elapsed, now, timeout};
 pub(crate) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     question: QueryEndpoint,
     params: &Params,
     room: Reservation,
@@ -55,7 +55,7 @@ pub(crate) struct Evaluated {
 pub(crate) async fn evaluated(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     asked: Result<QueryParams, ReadRejected>,
     room: Reservation,
 ) -> Result<Evaluated, ReadRejected> {
@@ -72,7 +72,7 @@ pub(crate) async fn evaluated(
 async fn tracked(
     reader: &Rc<Reader>,
     asker: &Asker,
-    client: QuerySender,
+    client: QueryCaller,
     asked: QueryParams,
     room: Reservation,
 ) -> Result<Evaluated, ReadRejected> {
@@ -106,7 +106,7 @@ async fn in_time(
 }
 
 /// Waits for a query's turn, and then for a read's.
-async fn turn(reader: &Reader, asker: &Asker) -> Result<(ReadPermit, ReadInFlight), ReadRejected> {
+async fn turn(reader: &Reader, asker: &Asker) -> Result<(ReadTurn, ReadInFlight), ReadRejected> {
     let full = |ReadGateRejected| QueryQueueError::Full;
     let query = reader.queries.turn(asker.of_queries()).await.map_err(full)?;
     let read = reader.reads.enter(asker.clone()).await?;

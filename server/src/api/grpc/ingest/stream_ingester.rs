@@ -93,14 +93,14 @@ pub enum MessageRejected {
     SecondBatch,
     /// The node takes no writes now.
     #[error(transparent)]
-    Rejected(#[from] WriteRejected),
+    Write(#[from] WriteRejected),
 }
 
 impl MessageRejected {
     /// One word for it, as the reasons of samples have.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            Self::Rejected(rejection) => rejection.reason(),
+            Self::Write(rejection) => rejection.reason(),
             Self::Definition(_) => "bad_definition",
             Self::Malformed(_) | Self::Batch(_) | Self::WrongNumber { .. } | Self::SecondBatch => "malformed",
         }
@@ -115,7 +115,7 @@ struct Carried {
 }
 
 /// Takes messages in for one stream.
-pub(crate) struct MessageReceiver {
+pub(crate) struct StreamIngester {
     caller: Caller,
     series: StreamSeries,
     call: CallKind,
@@ -124,7 +124,7 @@ pub(crate) struct MessageReceiver {
     flight: Rc<RefCell<BatchesInFlight>>,
 }
 
-impl MessageReceiver {
+impl StreamIngester {
     /// For a stream that has defined nothing yet.
     pub(crate) fn new(caller: Caller, call: CallKind, flight: Rc<RefCell<BatchesInFlight>>) -> Self {
         let definitions = caller.definitions.begin();

@@ -16,6 +16,9 @@ use silverback_test_support::{Binary, Waiting, eventually, now_ms};
 const LIMIT_MIB: usize = 128;
 /// Series of one request.
 const LOT: usize = 5000;
+/// More can't fit: a series takes more than 128 bytes, and a sample of random bits more than 6.
+const SERIES_MAX: usize = (LIMIT_MIB << 20) / 128;
+const SAMPLES_MAX: i64 = (LIMIT_MIB << 20) as i64 / 6;
 
 /// A node with its limit.
 fn start() -> Binary {
@@ -322,14 +325,14 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
     let node = start();
     let mut connection = node.keep();
     let start_ms = now_ms() - 3_600_000;
-    let (waiting, mut lots) = (Waiting::begin(), 0);
+    let mut lots = 0;
     let short = loop {
         let answer = write(&mut connection, &lot(lots, start_ms, 1));
         if answer.status != 204 {
             break answer;
         }
         lots += 1;
-        waiting.check(|| format!("{lots} lots of new series were accepted"));
+        assert!(lots * LOT < SERIES_MAX, "{lots} lots of new series were accepted");
     };
     assert_eq!((short.status, short.header("retry-after")), (400, "30"), "{}", short.text());
     assert!(short.text().contains("memory_limit"), "{}", short.text());
@@ -346,7 +349,7 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
         waiting.check(|| "the page doesn't say that new series are refused".to_owned());
     }
 
-    let (waiting, mut round) = (Waiting::begin(), 0);
+    let mut round = 0;
     let full = loop {
         let answer =
             write(&mut connection, &lot(round as usize % lots, start_ms + 1 + round / lots as i64 * 20, 20));
@@ -354,7 +357,7 @@ fn a_flooded_node_refuses_in_order_says_so_and_stays_below_its_limit() {
             break answer;
         }
         round += 1;
-        waiting.check(|| format!("{round} lots of samples were accepted"));
+        assert!(round * (LOT as i64) * 20 < SAMPLES_MAX, "{round} lots of samples were accepted");
     };
     assert!(round > 0, "known series go on");
     let resident_mib = node.resident_bytes() >> 20;

@@ -34,7 +34,7 @@ const MEMORY_ACK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What requests wait on.
 #[derive(Debug)]
-pub struct Log {
+pub(super) struct Log {
     ack: AckMode,
     /// The number of the groups that are being filled.
     filling: AtomicU64,
@@ -69,7 +69,7 @@ impl Standing {
 
 impl Log {
     /// Makes a log in the configuration's directory, and starts on the runtime what commits these stripes.
-    pub fn open(
+    pub(super) fn open(
         config: &Config,
         seed: u64,
         stripes: &Arc<Stripes>,
@@ -85,7 +85,7 @@ impl Log {
     }
 
     /// Waits until all that was appended before is as durable as this log makes it.
-    pub async fn committed(&self) -> Result<(), LogError> {
+    pub(super) async fn committed(&self) -> Result<(), LogError> {
         // What was appended lies in these groups or in earlier ones: groups are taken after the number was raised.
         let own = self.filling.load(Ordering::SeqCst);
         let mut standing = self.standing.subscribe();
@@ -100,7 +100,7 @@ impl Log {
     }
 
     /// Whether it takes anything: to be asked before something is appended.
-    pub fn is_open(&self) -> Result<(), LogError> {
+    pub(super) fn is_open(&self) -> Result<(), LogError> {
         self.standing.borrow().is_sound()
     }
 

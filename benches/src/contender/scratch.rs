@@ -14,7 +14,7 @@ thread_local!(static KEPT: RefCell<Vec<Scratch>> = const { RefCell::new(Vec::new
 
 /// A decompressed body, and one part of it for each stripe.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub(super) struct Scratch {
     /// The request.
     pub body: WriteBody,
     /// By stripe; empty where the request has nothing for it.
@@ -23,14 +23,14 @@ pub struct Scratch {
 
 impl Scratch {
     /// Empty parts for so many stripes.
-    pub fn take(stripes: usize) -> Self {
+    pub(super) fn take(stripes: usize) -> Self {
         let mut scratch = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
         scratch.parts.resize_with(stripes, PartBuffer::default);
         scratch
     }
 
     /// Keeps the buffers, unless they grew beyond the usual.
-    pub fn give_back(mut self) {
+    pub(super) fn give_back(mut self) {
         if self.body.capacity_bytes() > BODY_KEPT_BYTES_MAX {
             return;
         }
@@ -48,7 +48,7 @@ impl Scratch {
 
 /// Splits a request over the parts as it is decoded.
 #[derive(Debug)]
-pub struct Split<'a> {
+pub(super) struct Split<'a> {
     stripes: &'a Stripes,
     parts: &'a mut [PartBuffer],
     current: usize,
@@ -56,7 +56,7 @@ pub struct Split<'a> {
 
 impl<'a> Split<'a> {
     /// Into empty parts, one for each stripe.
-    pub fn new(stripes: &'a Stripes, parts: &'a mut [PartBuffer]) -> Self {
+    pub(super) fn new(stripes: &'a Stripes, parts: &'a mut [PartBuffer]) -> Self {
         Self { stripes, parts, current: 0 }
     }
 }

@@ -30,7 +30,7 @@ pub const DURABLE: &str = "silverback";
 pub const MEMORY: &str = "silverback-memory";
 
 const CPU_RATIO_MAX: f64 = 1.25;
-const PACED_TO_BARE_MAX: f64 = 3.0;
+const PACED_TO_BARE_MAX: f64 = 2.0;
 const BYTES_PER_SAMPLE_MAX: f64 = 6.0;
 const READY_S_MAX: f64 = 10.0;
 const PEAK_RATIO_MAX: f64 = 1.05;

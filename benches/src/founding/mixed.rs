@@ -49,13 +49,16 @@ impl Side {
 }
 
 const SMALL_P99_MS_MAX: f64 = 3.0;
+/// They come at random times: some more or less in a run.
+const SMALL_PER_S: f64 = 2500.0;
+const SMALL_PER_S_MIN: f64 = 2400.0;
 const BIG_SHARE_MIN: f64 = 0.55;
 
 /// The comparison.
 pub fn comparison(size: Size) -> Comparison {
     let options = MixedOptions {
         connections: size.pick(128, 16),
-        rate: size.pick(2500.0, 250.0),
+        rate: size.pick(SMALL_PER_S, 250.0),
         request_us: 143,
         jobs: size.pick(4, 2),
         job_ms: 55,
@@ -98,9 +101,11 @@ fn judge(results: &Results) -> Vec<Bound> {
     let bound = |kind, holds, words| Bound::new(kind, holds, words);
     vec![
         bound(
-            Kind::Soundness,
-            requests > 0.0,
-            format!("{requests:.0} small requests a second were answered"),
+            Kind::Speed,
+            requests >= SMALL_PER_S_MIN,
+            format!(
+                "{requests:.0} small requests a second were answered (at least {SMALL_PER_S_MIN} of {SMALL_PER_S})"
+            ),
         ),
         bound(
             Kind::Speed,

@@ -22,12 +22,12 @@ static TURNS_PER_NS: LazyLock<f64> = LazyLock::new(|| {
 });
 
 /// Measures how fast this CPU is, so that the first piece of work doesn't take the time for it.
-pub fn measure() {
+pub(super) fn measure() {
     LazyLock::force(&TURNS_PER_NS);
 }
 
 /// Works for so much CPU time.
-pub fn work_for(work: Duration) {
+pub(super) fn work_for(work: Duration) {
     turn((work.as_nanos() as f64 * *TURNS_PER_NS) as u64);
 }
 

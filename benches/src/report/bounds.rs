@@ -61,6 +61,11 @@ const fn own(
     Target { section, figure, of: (of, Side::Node), to: (to, Side::Node), limit }
 }
 
+/// The node to the contender, each on two CPUs.
+const fn scale(load: &'static str, least: f64) -> Target {
+    beside("scale", figure::PER_CPU_S, load, Side::Contender, Limit::AtLeast(least))
+}
+
 /// The node over TLS at one load to itself at another.
 const fn encrypted(section: &'static str, of: &'static str, to: &'static str, most: f64) -> Target {
     let (of, to) = ((of, Side::NodeTls), (to, Side::NodeTls));
@@ -79,6 +84,11 @@ pub const TARGETS: &[Target] = &[
     per_cpu("new-series", Side::Contender, 1.4),
     per_cpu("batch-100", Side::Contender, 1.4),
     per_cpu("connections-1000", Side::Contender, 1.4),
+    per_cpu("steady-1", Side::ContenderMemory, 1.15),
+    per_cpu("steady-2", Side::ContenderMemory, 1.15),
+    per_cpu("new-series", Side::ContenderMemory, 1.4),
+    per_cpu("batch-100", Side::ContenderMemory, 1.4),
+    per_cpu("connections-1000", Side::ContenderMemory, 1.4),
     beside("writes", figure::P50_MS, "connections-1000", Side::Contender, Limit::AtMost(1.0)),
     beside("writes", figure::P99_MS, "connections-1000", Side::Contender, Limit::AtMost(1.0)),
     per_cpu("batch-100", Side::VictoriaMetrics, 3.5),
@@ -87,13 +97,20 @@ pub const TARGETS: &[Target] = &[
     per_cpu("connections-1000", Side::VictoriaMetrics, 5.0),
     per_cpu("new-series", Side::VictoriaMetrics, 18.0),
     per_cpu("long-labels", Side::VictoriaMetrics, 4.0),
+    per_cpu("long-value", Side::VictoriaMetrics, 4.0),
     per_cpu("steady-2", Side::PrometheusCurrent, 13.0),
+    // 1.25 times the floor's CPU time.
+    own("writes", figure::PER_CPU_S, "steady-1", "floor", 0.8),
     own("writes", figure::PER_CPU_S, "unsorted", "sorted", 0.9),
     own("writes", figure::PER_CPU_S, "backlog", "steady-1", 0.7),
     own("writes", figure::PER_CPU_S, "again", "steady-1", 0.5),
     beside("latency", figure::P99_MS, "paced", Side::VictoriaMetrics, Limit::AtMost(1.0)),
-    beside("scale", figure::PER_CPU_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
+    scale("two-shards", 1.15),
     beside("scale", figure::PER_S, "two-shards", Side::Contender, Limit::AtLeast(1.15)),
+    scale("two-steady-2", 1.15),
+    scale("two-new-series", 1.4),
+    scale("two-batch-100", 1.4),
+    scale("two-connections-1000", 1.4),
     beside("scale", figure::PER_CPU_S, "skewed", Side::Contender, Limit::AtLeast(1.5)),
     own("scale", figure::PER_CPU_S, "two-shards", "one-shard", 0.97),
     own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),

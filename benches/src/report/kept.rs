@@ -27,9 +27,23 @@ pub struct KeptLoad {
     /// By hand: what it may fall by where that is more than [`ALLOWANCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance: Option<Allowance>,
-    /// As it was measured; nothing where it wasn't yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ratio: Option<KeptRatio>,
+    /// As it was measured, once for each kind of machine: they differ by more than the code does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ratios: Vec<KeptRatio>,
+}
+
+impl KeptLoad {
+    /// Keeps a ratio, in the place of an older one of the same machine.
+    pub fn keep(&mut self, ratio: KeptRatio) {
+        self.ratios.retain(|other| other.machine != ratio.machine);
+        self.ratios.push(ratio);
+        self.ratios.sort_by(|a, b| a.machine.cmp(&b.machine));
+    }
+
+    /// The least of all machines; nothing where none has measured it yet.
+    fn least(&self) -> Option<f64> {
+        self.ratios.iter().map(|ratio| ratio.least).reduce(f64::min)
+    }
 }
 
 /// A wider allowance for a load that is noisier than others.
@@ -46,6 +60,8 @@ pub struct Allowance {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeptRatio {
+    /// The processor's name.
+    pub machine: String,
     /// The least of `runs`: what is below it by more than the allowance isn't chance.
     pub least: f64,
     /// The median of each run's rounds.
@@ -58,7 +74,7 @@ pub struct KeptRatio {
 
 impl KeptRatio {
     /// Of a load in several runs; nothing where there are none, or it couldn't be measured in one of them.
-    pub fn of(load: &str, runs: &[Vec<Judged>], commit: &str) -> Option<Self> {
+    pub fn of(load: &str, runs: &[Vec<Judged>], machine: &str, commit: &str) -> Option<Self> {
         let of_run = |run: &Vec<Judged>| {
             run.iter().find(|judged| judged.load == load && judged.is_measured()).map(|judged| judged.ratio)
         };
@@ -67,7 +83,7 @@ impl KeptRatio {
         let runs: Vec<f64> = ratios.iter().map(shown).collect();
         let least = runs.iter().copied().reduce(f64::min)?;
         let rounds = ratios.iter().map(|ratio| ratio.rounds).min()?;
-        Some(Self { least, runs, rounds, commit: commit.to_owned() })
+        Some(Self { machine: machine.to_owned(), least, runs, rounds, commit: commit.to_owned() })
     }
 }
 
@@ -90,7 +106,7 @@ impl Judged {
         let ratios = all.ratios(figure::PER_CPU_S, (load, Side::Node), (load, Side::Contender));
         let kept = kept.get(load);
         let allowance = kept.and_then(|kept| kept.allowance.as_ref()).map_or(ALLOWANCE, |wider| wider.part);
-        let kept = kept.and_then(|kept| kept.ratio.as_ref()).map(|ratio| ratio.least);
+        let kept = kept.and_then(KeptLoad::least);
         Self { load, ratio: Ratio::of(&ratios), kept, allowance }
     }
 
@@ -174,12 +190,15 @@ mod tests {
     /// What is kept of runs, each of so many rounds.
     fn ratio_of(runs: &[&[f64]]) -> Option<KeptRatio> {
         let runs: Vec<_> = runs.iter().map(|rounds| vec![judged(rounds, &Kept::new())]).collect();
-        KeptRatio::of("steady-1", &runs, "abc")
+        KeptRatio::of("steady-1", &runs, "EPYC", "abc")
     }
 
     fn kept(runs: &[&[f64]], allowance: Option<f64>) -> Kept {
         let allowance = allowance.map(|part| Allowance { part, why: "it is noisy".to_owned() });
-        Kept::from([("steady-1".to_owned(), KeptLoad { allowance, ratio: ratio_of(runs) })])
+        Kept::from([(
+            "steady-1".to_owned(),
+            KeptLoad { allowance, ratios: ratio_of(runs).into_iter().collect() },
+        )])
     }
 
     #[test]
@@ -188,6 +207,22 @@ mod tests {
         assert_eq!((ratio.least, ratio.runs, ratio.rounds), (2.235, vec![2.5, 2.235, 2.6], 1));
         assert_eq!(ratio_of(&[&[2.5], &[], &[2.6]]), None);
         assert_eq!(ratio_of(&[]), None);
+    }
+
+    #[test]
+    fn a_machine_s_ratio_takes_the_place_of_its_older_one_and_the_least_of_all_machines_counts() {
+        let of = |machine: &str, runs: &[&[f64]]| KeptRatio {
+            machine: machine.to_owned(),
+            ..ratio_of(runs).expect("it was measured")
+        };
+        let mut load = KeptLoad::default();
+        assert_eq!(load.least(), None);
+        for (machine, ratio, least) in [("Xeon", 1.2, 1.2), ("EPYC", 1.5, 1.2), ("Xeon", 1.4, 1.4)] {
+            load.keep(of(machine, &[&[ratio]]));
+            assert_eq!(load.least(), Some(least));
+        }
+        let machines: Vec<&str> = load.ratios.iter().map(|ratio| ratio.machine.as_str()).collect();
+        assert_eq!(machines, ["EPYC", "Xeon"]);
     }
 
     #[test]
@@ -223,6 +258,7 @@ mod tests {
         fs::write(&path, "alas").expect("a file");
         assert!(read(&path).expect_err("no JSON").to_string().contains("ratios.json"));
     }
+
     #[test]
     fn an_allowance_is_a_part_and_has_a_reason() {
         let scratch = Scratch::new();

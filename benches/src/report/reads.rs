@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use prost::Message;
 use silverback_load::replay::generate::GenerateOptions;
-use silverback_proto::prometheus::{LabelMatcher, Query, ReadRequest, label_matcher, read_request};
+use silverback_proto::prometheus::{
+    ChunkedReadResponse, LabelMatcher, Query, ReadRequest, ReadResponse, label_matcher, read_request,
+};
 
 use super::ask;
 use super::failure::RunError;
@@ -29,6 +31,9 @@ const SOME_TARGETS: usize = 20;
 /// Their `instance`: the targets of numbers 0 to 19.
 const SOME: &str = "10[.]16[.]0[.](1?[0-9]):9100";
 
+/// Before the message of a frame.
+const CHECKSUM_BYTES: usize = 4;
+
 /// What is asked.
 #[derive(Debug)]
 struct Question {
@@ -36,8 +41,59 @@ struct Question {
     path: String,
     /// Of remote read.
     body: Option<Vec<u8>>,
-    /// What its answer holds so often, where it is text.
-    holds: Option<(&'static str, usize)>,
+    holds: Holds,
+}
+
+/// What an answer has to hold, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// This text.
+    Text(&'static str, usize),
+    /// Samples of a remote read.
+    Samples(usize),
+    /// Samples of a remote read in chunks.
+    ChunkedSamples(usize),
+}
+
+impl Holds {
+    fn times(self) -> usize {
+        match self {
+            Self::Text(_, times) | Self::Samples(times) | Self::ChunkedSamples(times) => times,
+        }
+    }
+
+    /// How often an answer holds it; never, where it is none.
+    fn found(self, body: &[u8]) -> usize {
+        match self {
+            Self::Text(text, _) => String::from_utf8_lossy(body).matches(text).count(),
+            Self::Samples(_) => samples_of(body).unwrap_or(0),
+            Self::ChunkedSamples(_) => samples_of_chunks(body).unwrap_or(0),
+        }
+    }
+}
+
+/// Samples in a remote read's answer; nothing where it isn't one.
+pub fn samples_of(body: &[u8]) -> Option<usize> {
+    let raw = snap::raw::Decoder::new().decompress_vec(body).ok()?;
+    let response = ReadResponse::decode(raw.as_slice()).ok()?;
+    let series = response.results.iter().flat_map(|result| &result.timeseries);
+    Some(series.map(|series| series.samples.len()).sum())
+}
+
+/// Samples in the frames of a remote read in chunks, by what each chunk begins with: their number. A frame is the length
+/// of its message as a varint, four bytes of a checksum, and the message.
+fn samples_of_chunks(mut body: &[u8]) -> Option<usize> {
+    let mut samples = 0;
+    while !body.is_empty() {
+        let length = prost::decode_length_delimiter(&mut body).ok()?;
+        let (message, rest) = body.get(CHECKSUM_BYTES..)?.split_at_checked(length)?;
+        let response = ChunkedReadResponse::decode(message).ok()?;
+        let chunks = response.chunked_series.iter().flat_map(|series| &series.chunks);
+        let counts = chunks.map(|chunk| chunk.data.first_chunk().map(|count| u16::from_be_bytes(*count)));
+        samples += counts.map(|count| count.map(usize::from)).sum::<Option<usize>>()?;
+        body = rest;
+    }
+    Some(samples)
 }
 
 /// Where remote reads go.
@@ -79,23 +135,39 @@ fn questions(sent: &GenerateOptions) -> Vec<Question> {
     let (start_ms, end_ms) = range_ms(sent);
     let range = format!("start={}&end={}", start_ms / 1000, end_ms / 1000 + 1);
     let some_targets = SOME_TARGETS.min(sent.targets);
+    let some_samples = some_targets * sent.series * sent.rounds as usize;
     let series = |selector: &str| format!("/api/v1/series?{range}&match[]={}", ask::escaped(selector));
     let some = format!("{{instance=~\"{SOME}\"}}");
     let read = |kind| Some(remote_read(sent, SOME, kind));
     let [names, values, some_series, all_series, chunks, samples] = QUESTIONS;
     let question = |name, path, body, holds| Question { name, path, body, holds };
     vec![
-        question(names, format!("/api/v1/labels?{range}"), None, Some(("\"instance\"", 1))),
+        question(names, format!("/api/v1/labels?{range}"), None, Holds::Text("\"instance\"", 1)),
         question(
             values,
             format!("/api/v1/label/instance/values?{range}"),
             None,
-            Some((":9100\"", sent.targets)),
+            Holds::Text(":9100\"", sent.targets),
         ),
-        question(some_series, series(&some), None, Some(("\"__name__\"", some_targets * sent.series))),
-        question(all_series, series("{__name__!=\"\"}"), None, Some(("\"__name__\"", sent.total_series()))),
-        question(chunks, READ_PATH.into(), read(read_request::ResponseType::StreamedXorChunks), None),
-        question(samples, READ_PATH.into(), read(read_request::ResponseType::Samples), None),
+        question(some_series, series(&some), None, Holds::Text("\"__name__\"", some_targets * sent.series)),
+        question(
+            all_series,
+            series("{__name__!=\"\"}"),
+            None,
+            Holds::Text("\"__name__\"", sent.total_series()),
+        ),
+        question(
+            chunks,
+            READ_PATH.into(),
+            read(read_request::ResponseType::StreamedXorChunks),
+            Holds::ChunkedSamples(some_samples),
+        ),
+        question(
+            samples,
+            READ_PATH.into(),
+            read(read_request::ResponseType::Samples),
+            Holds::Samples(some_samples),
+        ),
     ]
 }
 
@@ -138,17 +210,11 @@ fn asked(server: &Server, question: &Question) -> Result<(f64, f64), RunError> {
         Some(body) => ask::post_snappy(server.address(), &question.path, body)?,
     };
     let (answer_ms, after) = (began.elapsed().as_secs_f64() * 1e3, process.usage()?.cpu_s);
-    let found = |needle: &str| String::from_utf8_lossy(&answer.body).matches(needle).count();
-    let is_whole = match question.holds {
-        Some((needle, times)) => found(needle) == times,
-        None => !answer.body.is_empty(),
-    };
-    if answer.status != 200 || !is_whole {
+    let found = question.holds.found(&answer.body);
+    if answer.status != 200 || found != question.holds.times() {
         let text: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
-        let wanted = question.holds.map_or_else(String::new, |(needle, times)| {
-            format!("{} of {times} × {needle} in ", found(needle))
-        });
-        let answer = format!("{}, {wanted}{} bytes: {text}", answer.status, answer.body.len());
+        let (status, bytes, wanted) = (answer.status, answer.body.len(), question.holds);
+        let answer = format!("{status}, {found} found of {wanted:?} in {bytes} bytes: {text}");
         return Err(RunError::Answer { question: question.name.to_owned(), answer });
     }
     Ok(((after - before) * 1e3, answer_ms))
@@ -156,6 +222,8 @@ fn asked(server: &Server, question: &Question) -> Result<(f64, f64), RunError> {
 
 #[cfg(test)]
 mod tests {
+    use silverback_proto::prometheus::{Chunk, ChunkedSeries, QueryResult, Sample, TimeSeries};
+
     use super::super::loads::{Size, Work, all};
     use super::*;
 
@@ -170,8 +238,10 @@ mod tests {
         let options = options().with_fixed_start();
         let questions = questions(&options);
         assert_eq!(questions.iter().map(|question| question.name).collect::<Vec<_>>(), QUESTIONS);
-        assert_eq!(questions[2].holds, Some(("\"__name__\"", 10_000)));
-        assert_eq!(questions[3].holds, Some(("\"__name__\"", 100_000)));
+        assert_eq!(questions[2].holds, Holds::Text("\"__name__\"", 10_000));
+        assert_eq!(questions[3].holds, Holds::Text("\"__name__\"", 100_000));
+        assert_eq!(questions[4].holds, Holds::ChunkedSamples(300_000));
+        assert_eq!(questions[5].holds, Holds::Samples(300_000));
     }
 
     #[test]
@@ -181,5 +251,38 @@ mod tests {
         let request = ReadRequest::decode(raw.as_slice()).expect("a request");
         assert_eq!(request.accepted_response_types, [1]);
         assert_eq!(request.queries[0].matchers[0].value, SOME);
+    }
+
+    #[test]
+    fn an_answer_s_samples_are_counted_and_what_is_none_is_told() {
+        let series = |count| TimeSeries { samples: vec![Sample::default(); count], ..TimeSeries::default() };
+        let results = vec![QueryResult { timeseries: vec![series(3), series(0), series(4)] }];
+        let response = ReadResponse { results }.encode_to_vec();
+        let body = snap::raw::Encoder::new().compress_vec(&response).expect("a small body");
+        assert_eq!(samples_of(&body), Some(7));
+        assert_eq!(samples_of(b"alas"), None);
+    }
+
+    #[test]
+    fn samples_in_chunks_are_counted_frame_by_frame_and_a_cut_answer_is_none() {
+        let chunk = |count: u16| Chunk {
+            data: [&count.to_be_bytes()[..], b"bits"].concat().into(),
+            ..Chunk::default()
+        };
+        let series = |counts: &[u16]| ChunkedSeries {
+            chunks: counts.iter().map(|count| chunk(*count)).collect(),
+            ..ChunkedSeries::default()
+        };
+        let frame = |chunked_series: Vec<ChunkedSeries>| {
+            let message =
+                ChunkedReadResponse { chunked_series, ..ChunkedReadResponse::default() }.encode_to_vec();
+            let mut frame = Vec::new();
+            prost::encode_length_delimiter(message.len(), &mut frame).expect("room");
+            [frame, vec![0; CHECKSUM_BYTES], message].concat()
+        };
+        let body = [frame(vec![series(&[120, 300]), series(&[])]), frame(vec![series(&[7])])].concat();
+        assert_eq!(samples_of_chunks(&body), Some(427));
+        assert_eq!(samples_of_chunks(&body[..body.len() - 1]), None);
+        assert_eq!(Holds::ChunkedSamples(427).found(b"alas"), 0);
     }
 }

@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::slice;
 
-use prost::Message;
 use silverback_load::replay::generate::GenerateOptions;
-use silverback_proto::prometheus::ReadResponse;
 use silverback_proto::prometheus::read_request::ResponseType;
 
 use super::ask;
 use super::failure::RunError;
-use super::reads::{READ_PATH, remote_read};
+use super::reads::{READ_PATH, remote_read, samples_of};
 use super::rounds::{Ground, Subject};
 use super::server::Server;
 use super::writes::{check_stored, figure, send};
@@ -52,32 +50,10 @@ fn count(server: &Server, sent: &GenerateOptions) -> Result<u64, RunError> {
             question: format!("the samples of {instances}"),
             answer: format!("{}, {} bytes", answer.status, answer.body.len()),
         };
-        samples += counted(&answer.body).filter(|_| answer.status == 200).ok_or_else(wrong)?;
+        samples += samples_of(&answer.body)
+            .map(|samples| samples as u64)
+            .filter(|_| answer.status == 200)
+            .ok_or_else(wrong)?;
     }
     Ok(samples)
-}
-
-/// Samples in a remote read's answer; nothing where it isn't one.
-fn counted(body: &[u8]) -> Option<u64> {
-    let raw = snap::raw::Decoder::new().decompress_vec(body).ok()?;
-    let response = ReadResponse::decode(raw.as_slice()).ok()?;
-    let series = response.results.iter().flat_map(|result| &result.timeseries);
-    Some(series.map(|series| series.samples.len() as u64).sum())
-}
-
-#[cfg(test)]
-mod tests {
-    use silverback_proto::prometheus::{QueryResult, Sample, TimeSeries};
-
-    use super::*;
-
-    #[test]
-    fn an_answer_s_samples_are_counted_and_what_is_none_is_told() {
-        let series = |count| TimeSeries { samples: vec![Sample::default(); count], ..TimeSeries::default() };
-        let results = vec![QueryResult { timeseries: vec![series(3), series(0), series(4)] }];
-        let response = ReadResponse { results }.encode_to_vec();
-        let body = snap::raw::Encoder::new().compress_vec(&response).expect("a small body");
-        assert_eq!(counted(&body), Some(7));
-        assert_eq!(counted(b"alas"), None);
-    }
 }

@@ -219,7 +219,8 @@ impl Layout {
 /// The writes at a glance: how many times as many samples ours takes in for each CPU second as each other side.
 pub fn summary(context: &Context<'_>, all: &Measurements) -> Option<Written> {
     const OF: &str = LAYOUTS[0].name;
-    let loads: Vec<&Load> = context.loads.iter().filter(|load| load.section == OF).collect();
+    let is_compared = |load: &&Load| load.section == OF && load.sides.len() > 1;
+    let loads: Vec<&Load> = context.loads.iter().filter(is_compared).collect();
     let is_measured = |side: &Side| loads.iter().any(|load| all.sides_of(load.name).contains(side));
     let others: Vec<Side> =
         Side::ALL.into_iter().filter(|side| !side.is_own() && is_measured(side)).collect();
@@ -255,7 +256,7 @@ pub fn summary(context: &Context<'_>, all: &Measurements) -> Option<Written> {
 fn settings(loads: &[&Load]) -> Vec<String> {
     let of = |load: &&Load| match load.work {
         Work::Reads(_) => QUESTIONS.map(str::to_owned).to_vec(),
-        Work::Replay(_) | Work::Streams(_) | Work::Restart(_) => vec![load.name.to_owned()],
+        Work::Replay(_) | Work::Floor(_) | Work::Streams(_) | Work::Restart(_) => vec![load.name.to_owned()],
     };
     loads.iter().flat_map(of).collect()
 }
@@ -344,7 +345,8 @@ mod tests {
         let written = layout().write(&context, &measured).expect("something was measured");
         let body = written.section.body;
         for part in [
-            "Here.\n\n- `steady-1`: 100 k series",
+            "Here.\n\n- `floor`: no server",
+            "- `steady-1`: 100 k series",
             "| contender | 5 (3 to 10) | 3.00 (2.00 to 4.00) |",
             "| silverback | 10 (9 to 40) | 1.00 |",
             "left out: silverback-memory",

@@ -46,6 +46,8 @@ pub mod figure {
     pub const RECONNECT_P99_MS: &str = "reconnect_p99_ms";
 }
 
+/// CPU time for each part of the floor.
+const FLOOR_S: f64 = 1.0;
 /// No run of a load takes longer.
 pub(super) const RUN_MAX: Duration = Duration::from_secs(180);
 
@@ -154,6 +156,23 @@ fn figures(report: &RunReport) -> Figures {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+/// What is read of `replay floor`'s report.
+#[derive(Debug, Deserialize)]
+struct FloorReport {
+    samples_per_cpu_s: f64,
+}
+
+/// What any receiver of a file's requests spends at least, where a server would run.
+pub fn floor(ground: &Ground, file: &Path) -> Result<Figures, RunError> {
+    let mut command = Command::new(&ground.own);
+    command.args(["replay", "floor"]).arg(file).arg(format!("--seconds={FLOOR_S}"));
+    let printed = run_to_end("the floor", &mut command, &ground.server_cpus(), &ground.scratch, RUN_MAX)?;
+    let parts: Vec<FloorReport> = serde_json::from_slice(&printed)?;
+    // Its last part is all that has to be done.
+    let whole = parts.last().map_or(f64::NAN, |part| part.samples_per_cpu_s);
+    Ok(Figures::from([(figure::PER_CPU_S.to_owned(), whole)]))
 }
 
 /// Makes a load's requests, so that the last sample is about a minute old.

@@ -9,7 +9,7 @@ use crate::Series;
 use crate::histogram::{self, Histogram};
 
 /// The body of one request.
-pub fn body(series: &[Series]) -> Vec<u8> {
+pub(super) fn body(series: &[Series]) -> Vec<u8> {
     let mut symbols = Symbols::default();
     let timeseries = series.iter().flat_map(|series| encode(series, &mut symbols)).collect();
     let request = write_v2::Request { symbols: symbols.table, timeseries };

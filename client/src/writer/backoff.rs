@@ -26,18 +26,18 @@ pub(crate) enum RetryVerdict {
 }
 
 impl WriterBackoff {
-    pub const fn new(policy: RetryPolicy) -> Self {
+    pub(super) const fn new(policy: RetryPolicy) -> Self {
         Self { policy, failures: 0, failing_since: None }
     }
 
     /// Something succeeded.
-    pub const fn reset(&mut self) {
+    pub(super) const fn reset(&mut self) {
         self.failures = 0;
         self.failing_since = None;
     }
 
     /// Something failed; the node wants to be left alone for `retry_after` at least.
-    pub fn failed(&mut self, retry_after: Duration) -> RetryVerdict {
+    pub(super) fn failed(&mut self, retry_after: Duration) -> RetryVerdict {
         // A hasher's random key is all the randomness that a jitter needs.
         self.failed_at(Instant::now(), RandomState::new().hash_one(self.failures), retry_after)
     }

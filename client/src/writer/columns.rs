@@ -29,7 +29,7 @@ pub(crate) const fn histogram_weight(message: &Bytes) -> usize {
 
 impl WriterColumns {
     /// Columns with room for so many floats.
-    pub fn with_capacity(samples: usize) -> Self {
+    pub(super) fn with_capacity(samples: usize) -> Self {
         Self {
             series: Vec::with_capacity(samples),
             timestamps_ms: Vec::with_capacity(samples),
@@ -39,33 +39,33 @@ impl WriterColumns {
     }
 
     #[inline]
-    pub fn push(&mut self, series: SeriesIndex, timestamp_ms: i64, value: f64) {
+    pub(super) fn push(&mut self, series: SeriesIndex, timestamp_ms: i64, value: f64) {
         self.series.push(series);
         self.timestamps_ms.push(timestamp_ms);
         self.values.push(value);
     }
 
-    pub fn push_histogram(&mut self, series: SeriesIndex, message: Bytes) {
+    pub(super) fn push_histogram(&mut self, series: SeriesIndex, message: Bytes) {
         self.histograms.push((series, message));
     }
 
     /// Samples of both kinds.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.values.len() + self.histograms.len()
     }
 
     /// The same, each histogram as the floats that would take its memory.
-    pub fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         let of_histograms = self.histograms.iter().map(|(_, message)| histogram_weight(message));
         self.values.len() + of_histograms.sum::<usize>()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.series.clear();
         self.timestamps_ms.clear();
         self.values.clear();
@@ -73,7 +73,7 @@ impl WriterColumns {
     }
 
     /// Leaves the first `samples`, floats before histograms, and gives the others.
-    pub fn split_off(&mut self, samples: usize) -> Self {
+    pub(super) fn split_off(&mut self, samples: usize) -> Self {
         let floats = samples.min(self.values.len());
         Self {
             series: self.series.split_off(floats),

@@ -60,7 +60,7 @@ impl Drop for EndsQueue {
 
 impl Courier {
     /// Sends until the writer is closed or can't go on.
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let ends_queue = EndsQueue(Arc::clone(&self.queue));
         let error = match self.run_streams().await {
             Ok(()) => WriterError::Closed,

@@ -33,7 +33,7 @@ pub(crate) struct StreamDefinitions {
 impl StreamDefinitions {
     /// The first samples of a batch, floats before histograms, as many as one message of these terms holds, and
     /// their number; none where not even the first one's series can be defined any more.
-    pub fn message(
+    pub(super) fn message(
         &mut self,
         number: u64,
         columns: &WriterColumns,
@@ -101,12 +101,12 @@ impl StreamDefinitions {
     }
 
     /// Whether nothing is defined yet.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
     /// The series of a ref.
-    pub fn series_of(&self, series_ref: u32) -> Option<SeriesIndex> {
+    pub(super) fn series_of(&self, series_ref: u32) -> Option<SeriesIndex> {
         self.series.get(series_ref as usize).copied()
     }
 

@@ -87,7 +87,7 @@ pub(crate) enum Next {
 }
 
 impl Queue {
-    pub fn new(options: &WriterOptions) -> Self {
+    pub(super) fn new(options: &WriterOptions) -> Self {
         let pending_samples_max = options.pending_samples_max.max(1);
         // A batch that fits never waits for room that only it can give.
         let batch_samples_max = options.batch_samples_max.clamp(1, pending_samples_max);
@@ -114,12 +114,21 @@ impl Queue {
 
     /// Takes a sample in, if there is room.
     #[inline]
-    pub fn push(&self, series: SeriesIndex, timestamp_ms: i64, value: f64) -> Result<Pushed, TryWriteError> {
+    pub(super) fn push(
+        &self,
+        series: SeriesIndex,
+        timestamp_ms: i64,
+        value: f64,
+    ) -> Result<Pushed, TryWriteError> {
         self.take(1, |open| open.push(series, timestamp_ms, value))
     }
 
     /// Takes a native histogram in, as its message, if there is room.
-    pub fn push_histogram(&self, series: SeriesIndex, message: Bytes) -> Result<Pushed, TryWriteError> {
+    pub(super) fn push_histogram(
+        &self,
+        series: SeriesIndex,
+        message: Bytes,
+    ) -> Result<Pushed, TryWriteError> {
         self.take(histogram_weight(&message), |open| open.push_histogram(series, message))
     }
 
@@ -157,7 +166,7 @@ impl Queue {
     }
 
     /// Waits until a push may succeed, or fails for another reason.
-    pub async fn room(&self) {
+    pub(super) async fn room(&self) {
         self.wait_until(|state| match state.phase {
             Phase::Taking => (state.accepted - state.settled < self.pending_samples_max).then_some(()),
             Phase::Closing | Phase::Ended(_) => Some(()),
@@ -166,7 +175,7 @@ impl Queue {
     }
 
     /// Waits until all that was pushed before is settled, and takes the outcome.
-    pub async fn flushed(&self) -> Result<Outcome, WriterError> {
+    pub(super) async fn flushed(&self) -> Result<Outcome, WriterError> {
         let target = {
             let mut state = self.lock();
             state.cut_open(self.batch_samples_max);
@@ -182,7 +191,7 @@ impl Queue {
     }
 
     /// Accepts nothing any more, waits until the task has ended, and takes the outcome.
-    pub async fn closed(&self) -> Result<Outcome, WriterError> {
+    pub(super) async fn closed(&self) -> Result<Outcome, WriterError> {
         let target = {
             let mut state = self.lock();
             state.cut_open(self.batch_samples_max);
@@ -201,12 +210,12 @@ impl Queue {
     }
 
     /// For the task: waits until there is something to do.
-    pub async fn work(&self) {
+    pub(super) async fn work(&self) {
         self.work.notified().await;
     }
 
     /// For the task: what to do at this time.
-    pub fn next(&self, now: Instant) -> Next {
+    pub(super) fn next(&self, now: Instant) -> Next {
         let mut state = self.lock();
         if let Some(batch) = state.cut.pop_front() {
             return Next::Batch(batch);
@@ -224,18 +233,18 @@ impl Queue {
     }
 
     /// For the task: whether there is nothing to send, now or soon.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
         state.cut.is_empty() && state.open.is_empty()
     }
 
     /// For the task: whether nothing will come any more.
-    pub fn is_closing(&self) -> bool {
+    pub(super) fn is_closing(&self) -> bool {
         matches!(self.lock().phase, Phase::Closing | Phase::Ended(_))
     }
 
     /// For the task: these samples are acknowledged, and this is what became of them.
-    pub fn settle(&self, batches: impl IntoIterator<Item = WriterColumns>, became: Outcome) {
+    pub(super) fn settle(&self, batches: impl IntoIterator<Item = WriterColumns>, became: Outcome) {
         let mut state = self.lock();
         for mut batch in batches {
             state.settled += batch.weight() as u64;
@@ -254,7 +263,7 @@ impl Queue {
     }
 
     /// For the task: it has ended, for this reason; the first one counts.
-    pub fn end(&self, error: WriterError) {
+    pub(super) fn end(&self, error: WriterError) {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Ended(_)) {
             state.phase = Phase::Ended(error);

@@ -24,13 +24,13 @@ struct Named {
 }
 
 impl Registry {
-    pub fn new(series_max: usize) -> Self {
+    pub(super) fn new(series_max: usize) -> Self {
         // An index has 32 bits, and the last of them stands for none.
         Self { named: Mutex::default(), series_max: series_max.min(u32::MAX as usize) }
     }
 
     /// The series of these labels, the same one each time.
-    pub fn series(&self, labels: Labels) -> Result<(SeriesIndex, SharedLabels), SeriesError> {
+    pub(super) fn series(&self, labels: Labels) -> Result<(SeriesIndex, SharedLabels), SeriesError> {
         let labels = labels::canonical(labels)?;
         let mut named = self.lock();
         if let Some((labels, index)) = named.indices.get_key_value(labels.as_slice()) {
@@ -46,7 +46,7 @@ impl Registry {
     }
 
     /// The labels of a series that this registry gave out.
-    pub fn labels(&self, series: SeriesIndex) -> SharedLabels {
+    pub(super) fn labels(&self, series: SeriesIndex) -> SharedLabels {
         Arc::clone(&self.lock().labels[series.0 as usize])
     }
 

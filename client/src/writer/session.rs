@@ -53,7 +53,7 @@ pub(crate) enum SendOutcome {
 
 impl Session {
     /// Opens a stream and waits for its terms.
-    pub async fn open(client: &Client) -> Result<Self, RequestError> {
+    pub(super) async fn open(client: &Client) -> Result<Self, RequestError> {
         // As long as no more batches are in flight than that, there is always room.
         let (requests, queued) = mpsc::channel(BATCHES_IN_FLIGHT_MAX);
         client
@@ -75,22 +75,22 @@ impl Session {
     }
 
     /// How many batches are in flight.
-    pub fn in_flight(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.sent_at.len()
     }
 
     /// Whether another batch may be in flight.
-    pub fn has_window(&self) -> bool {
+    pub(super) fn has_window(&self) -> bool {
         self.in_flight() < self.terms.batches_in_flight_max
     }
 
     /// Whether it has defined nothing yet.
-    pub fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.definitions.is_empty()
     }
 
     /// Sends the first samples of a batch, as many as one message holds.
-    pub fn send(&mut self, columns: &WriterColumns, registry: &Registry) -> SendOutcome {
+    pub(super) fn send(&mut self, columns: &WriterColumns, registry: &Registry) -> SendOutcome {
         if !columns.histograms.is_empty() && !self.terms.native_histograms {
             return SendOutcome::NoHistograms;
         }
@@ -108,12 +108,12 @@ impl Session {
     }
 
     /// The next response; `None` at the stream's end. Loses nothing when it is dropped.
-    pub async fn response(&mut self) -> Result<Option<v1::StreamResponse>, RequestError> {
+    pub(super) async fn response(&mut self) -> Result<Option<v1::StreamResponse>, RequestError> {
         Ok(self.responses.message().await?)
     }
 
     /// Takes a response in: new terms, and what it acknowledges.
-    pub fn acknowledge(&mut self, response: v1::StreamResponse) -> Result<Acknowledged, RequestError> {
+    pub(super) fn acknowledge(&mut self, response: v1::StreamResponse) -> Result<Acknowledged, RequestError> {
         if let Some(terms) = &response.terms {
             self.terms = Terms::from_message(terms);
         }
@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// Tells the node that nothing more comes, and waits for the stream's end.
-    pub async fn finish(mut self) -> Result<(), RequestError> {
+    pub(super) async fn finish(mut self) -> Result<(), RequestError> {
         self.requests.close_channel();
         while self.response().await?.is_some() {}
         Ok(())

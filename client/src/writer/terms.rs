@@ -20,7 +20,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub fn from_message(terms: &v1::Terms) -> Self {
+    pub(super) fn from_message(terms: &v1::Terms) -> Self {
         let told = |limit: u32| if limit == 0 { u32::MAX as usize } else { limit as usize };
         Self {
             durability: Durability::from_message(terms.durability()),

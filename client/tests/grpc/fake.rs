@@ -17,7 +17,7 @@ use silverback_proto::v1::admin_server::AdminServer;
 use silverback_proto::v1::ingest_server::{Ingest, IngestServer};
 use silverback_proto::v1::query_server::{Query, QueryServer};
 use silverback_proto::v1::{self, RefusalReason};
-pub use silverback_test_support::TEST_TIMEOUT;
+pub(crate) use silverback_test_support::TEST_TIMEOUT;
 use silverback_test_support::Waiting;
 use tokio::sync::Semaphore;
 use tonic::body::Body;
@@ -28,7 +28,7 @@ use tonic::transport::Server;
 use tonic::transport::server::{ServerTlsConfig, TcpIncoming};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-pub const WIDE_TERMS: v1::Terms = v1::Terms {
+pub(crate) const WIDE_TERMS: v1::Terms = v1::Terms {
     durability: v1::Durability::Disk as i32,
     batches_in_flight_max: 8,
     message_bytes_max: 4 << 20,
@@ -41,7 +41,7 @@ pub const WIDE_TERMS: v1::Terms = v1::Terms {
 
 /// What one stream does; the last plan is that of all further streams.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// It fails before the terms.
     pub refused: Option<Status>,
     pub terms: v1::Terms,
@@ -59,17 +59,17 @@ impl Default for Plan {
 }
 
 impl Plan {
-    pub fn refused(code: Code) -> Self {
+    pub(crate) fn refused(code: Code) -> Self {
         Self { refused: Some(Status::new(code, "as planned")), ..Self::default() }
     }
 
     /// Stores so many batches, acknowledges none of them, and ends.
-    pub fn silent_until(batches: usize, status: Status) -> Self {
+    pub(crate) fn silent_until(batches: usize, status: Status) -> Self {
         let acknowledgements = Arc::new(Semaphore::new(0));
         Self { ends: Some((batches, status)), acknowledgements, ..Self::default() }
     }
 
-    pub fn with_terms(terms: v1::Terms) -> Self {
+    pub(crate) fn with_terms(terms: v1::Terms) -> Self {
         Self { terms, ..Self::default() }
     }
 
@@ -78,7 +78,7 @@ impl Plan {
     }
 
     /// Acknowledges nothing but what the semaphore is given permits for.
-    pub fn held() -> (Self, Arc<Semaphore>) {
+    pub(crate) fn held() -> (Self, Arc<Semaphore>) {
         let permits = Arc::new(Semaphore::new(0));
         (Self::acknowledged_by(&permits), permits)
     }
@@ -86,7 +86,7 @@ impl Plan {
 
 /// A batch that came.
 #[derive(Debug, Clone)]
-pub struct Came {
+pub(crate) struct Came {
     pub stream: usize,
     pub at: Instant,
     pub definitions: usize,
@@ -94,10 +94,10 @@ pub struct Came {
 }
 
 /// What it stores: times and values' bits by labels.
-pub type Stored = BTreeMap<Labels, BTreeMap<i64, u64>>;
+pub(crate) type Stored = BTreeMap<Labels, BTreeMap<i64, u64>>;
 
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     pub plans: VecDeque<Plan>,
     pub streams: usize,
     pub came: Vec<Came>,
@@ -122,18 +122,18 @@ pub struct State {
 
 /// A running fake.
 #[derive(Clone)]
-pub struct Fake {
+pub(crate) struct Fake {
     pub address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
 
 impl Fake {
     /// One whose streams go by these plans.
-    pub fn start(plans: impl IntoIterator<Item = Plan>) -> Self {
+    pub(crate) fn start(plans: impl IntoIterator<Item = Plan>) -> Self {
         Self::start_with(plans, None)
     }
 
-    pub fn start_with(plans: impl IntoIterator<Item = Plan>, tls: Option<ServerTlsConfig>) -> Self {
+    pub(crate) fn start_with(plans: impl IntoIterator<Item = Plan>, tls: Option<ServerTlsConfig>) -> Self {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = incoming.local_addr().unwrap();
         let state = State { plans: plans.into_iter().collect(), ..State::default() };
@@ -154,16 +154,16 @@ impl Fake {
         fake
     }
 
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         Client::connect(format!("http://{}", self.address)).await.unwrap()
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
     /// Waits until it is so.
-    pub async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
+    pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
         let waiting = Waiting::begin();
         while !is_so(&self.state()) {
             waiting.check(|| format!("{what}: {:?}", self.state()));
@@ -172,12 +172,12 @@ impl Fake {
     }
 
     /// How many samples each batch had, by the streams on which they came.
-    pub fn batch_lengths(&self) -> Vec<(usize, usize)> {
+    pub(crate) fn batch_lengths(&self) -> Vec<(usize, usize)> {
         self.state().came.iter().map(|came| (came.stream, came.batch.values.len())).collect()
     }
 
     #[allow(clippy::result_large_err, reason = "as tonic has it")]
-    pub fn check<T>(&self, request: &Request<T>) -> Result<(), Status> {
+    pub(crate) fn check<T>(&self, request: &Request<T>) -> Result<(), Status> {
         let given = request.metadata().get("authorization").map(|value| value.to_str().unwrap());
         match &self.state().authorization {
             Some(wanted) if given != Some(wanted) => Err(Status::unauthenticated("who are you?")),
@@ -251,7 +251,7 @@ impl Outcome {
 }
 
 /// The rows of a batch's columns.
-pub fn samples(batch: &v1::Batch) -> Vec<(u32, i64, f64)> {
+pub(crate) fn samples(batch: &v1::Batch) -> Vec<(u32, i64, f64)> {
     let (mut series_ref, mut timestamp_ms) = (0_u32, batch.base_timestamp_ms);
     let mut rows = Vec::new();
     assert_eq!(batch.ref_deltas.len(), batch.values.len());
@@ -434,6 +434,6 @@ fn label_set(labels: &Labels) -> v1::LabelSet {
 }
 
 /// Labels as a message has them.
-pub fn messages(labels: &Labels) -> Vec<v1::Label> {
+pub(crate) fn messages(labels: &Labels) -> Vec<v1::Label> {
     labels.iter().map(|(name, value)| v1::Label { name: name.clone(), value: value.clone() }).collect()
 }

@@ -8,14 +8,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 /// The cable.
-pub struct Proxy {
+pub(crate) struct Proxy {
     pub address: SocketAddr,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl Proxy {
     /// One to this address.
-    pub async fn to(node: SocketAddr) -> Self {
+    pub(crate) async fn to(node: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Self { address: listener.local_addr().unwrap(), connections: Arc::default() };
         let connections = Arc::clone(&proxy.connections);
@@ -34,7 +34,7 @@ impl Proxy {
     }
 
     /// Breaks every connection; new ones can be made.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.connections.lock().unwrap().drain(..).for_each(|connection| connection.abort());
     }
 }

@@ -4,9 +4,11 @@ use silverback_test_support::{eventually, eventually_found};
 
 use super::*;
 
-/// It sorts 36,000 values at each of 10,000 steps.
-const SLOW: &str = "/api/v1/query_range?query=quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)&\
-                    start=9&end=9999&step=1";
+/// It sorts 36,000 values at each of 10,000 steps, and that ten times: it goes on for as long as it takes to see it.
+fn slow() -> String {
+    let sorted = ["quantile_over_time(0.9,vector(time()*7919%251013)%5B10h:1s%5D)"; 10].join("%2B");
+    format!("/api/v1/query_range?query={sorted}&start=9&end=9999&step=1")
+}
 
 #[test]
 fn active_queries_are_listed_and_one_is_cancelled() {
@@ -18,7 +20,7 @@ fn active_queries_are_listed_and_one_is_cancelled() {
         "no query is active",
     );
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| node.get(SLOW));
+        let asked = scope.spawn(|| node.get(&slow()));
         let line = eventually_found(|| {
             let listed = run(&node, &["queries"], "").out;
             listed.lines().nth(1).map(str::to_owned).ok_or(listed)

@@ -9,16 +9,16 @@ use crate::window::FileWindow;
 use silverback_model::gorilla::FloatEncoding;
 use silverback_model::histogram::HistogramKind;
 
-pub const MAGIC: u32 = 0x85BD_40DD;
-pub const VERSION: u8 = 1;
-pub const HEAD_BYTES: usize = 8;
+pub(crate) const MAGIC: u32 = 0x85BD_40DD;
+pub(crate) const VERSION: u8 = 1;
+pub(crate) const HEAD_BYTES: usize = 8;
 /// A chunk in bytes; Prometheus' own hold about a kilobyte.
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
 /// The newest that is known.
 const ENCODING_MAX: u8 = 6;
-pub const VARINT_BYTES_MAX: usize = 10;
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
 const READ_AHEAD: usize = 1 << 20;
-pub const WHAT: &str = "a chunk";
+pub(crate) const WHAT: &str = "a chunk";
 
 /// What is in a chunk, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,18 +60,18 @@ impl Contents {
 
 /// The files, one of them open. Chunks are asked for in the order in which they were written.
 #[derive(Debug)]
-pub struct ChunkFiles {
+pub(crate) struct ChunkFiles {
     paths: Vec<PathBuf>,
     open: Option<(usize, FileWindow)>,
 }
 
 impl ChunkFiles {
     /// Finds the files.
-    pub fn list(dir: &Path) -> Result<Self, BlockError> {
+    pub(crate) fn list(dir: &Path) -> Result<Self, BlockError> {
         Ok(Self { paths: list(dir)?, open: None })
     }
 
-    pub fn read(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockError> {
+    pub(crate) fn read(&mut self, place: ChunkPlace) -> Result<Chunk<'_>, BlockError> {
         let (number, offset) = split(place);
         let window = self.file(number)?;
         let path = window.path().to_owned();
@@ -83,7 +83,7 @@ impl ChunkFiles {
     }
 
     /// Compares the checksum of the chunk at a place, without holding more of it than a window does. How long it is.
-    pub fn check(&mut self, place: ChunkPlace) -> Result<u64, BlockError> {
+    pub(crate) fn check(&mut self, place: ChunkPlace) -> Result<u64, BlockError> {
         let (number, offset) = split(place);
         let window = self.file(number)?;
         let path = window.path().to_owned();
@@ -96,7 +96,7 @@ impl ChunkFiles {
     }
 
     /// The fault of the chunk at a place.
-    pub fn error_at(&self, place: ChunkPlace, problem: BlockErrorKind) -> BlockError {
+    pub(crate) fn error_at(&self, place: ChunkPlace, problem: BlockErrorKind) -> BlockError {
         let (number, offset) = split(place);
         let path = self.paths.get(number).map_or(Path::new("chunks"), PathBuf::as_path);
         BlockSectionError::new(offset, problem).of(path)
@@ -125,7 +125,7 @@ impl ChunkFiles {
 }
 
 /// The files, numbered by their order, whatever their names count from.
-pub fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockError> {
+pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockError> {
     let list = || {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(dir)? {
@@ -142,16 +142,16 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, BlockError> {
 }
 
 /// The file's number and the offset in it.
-pub const fn split(place: ChunkPlace) -> (usize, u64) {
+pub(crate) const fn split(place: ChunkPlace) -> (usize, u64) {
     ((place.reference >> 32) as usize, place.reference & u32::MAX as u64)
 }
 
-pub fn check_head(head: &[u8]) -> Result<(), BlockSectionError> {
+pub(crate) fn check_head(head: &[u8]) -> Result<(), BlockSectionError> {
     Cursor::new(head, 0, "the head").check_head(MAGIC, VERSION, "a chunk file of version 1")
 }
 
 /// Where a chunk's encoding is, whose first bytes are `head`, and how many bytes of samples come after it.
-pub fn locate(head: &[u8], offset: u64) -> Result<(u64, usize), BlockSectionError> {
+pub(crate) fn locate(head: &[u8], offset: u64) -> Result<(u64, usize), BlockSectionError> {
     let mut head = Cursor::new(head, offset, WHAT);
     let len = check_len(head.uvarint()?, offset)?;
     Ok((head.offset(), len))
@@ -166,7 +166,7 @@ fn check_len(len: u64, offset: u64) -> Result<usize, BlockSectionError> {
 }
 
 /// `bytes` are the encoding, the samples and the checksum over both.
-pub fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, BlockSectionError> {
+pub(crate) fn parse(bytes: &[u8], offset: u64) -> Result<Chunk<'_>, BlockSectionError> {
     let (summed, sum) = bytes.split_at(bytes.len() - 4);
     if sum != crc32c::crc32c(summed).to_be_bytes() {
         return Err(BlockSectionError::new(offset, BlockErrorKind::Checksum { what: WHAT }));

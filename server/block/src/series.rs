@@ -6,11 +6,11 @@ use crate::toc::Toc;
 use crate::window::FileWindow;
 
 /// Every series begins at a multiple of this; its reference is its offset divided by it.
-pub const ALIGNMENT: u64 = 16;
+pub(crate) const ALIGNMENT: u64 = 16;
 /// One series in bytes: some millions of chunks.
 const SERIES_BYTES_MAX: u64 = 64 << 20;
-pub const VARINT_BYTES_MAX: usize = 10;
-pub const WHAT: &str = "a series";
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
+pub(crate) const WHAT: &str = "a series";
 
 /// Where a chunk is, and the times that it spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct ChunkPlace {
 
 /// A series as it stands in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeriesEntry {
+pub(crate) struct SeriesEntry {
     /// Where in the index it begins.
     pub begins: u64,
     /// Numbers of symbols, of names and values.
@@ -36,25 +36,25 @@ pub struct SeriesEntry {
 
 impl SeriesEntry {
     /// What tombstones and postings call it.
-    pub const fn reference(&self) -> u64 {
+    pub(crate) const fn reference(&self) -> u64 {
         self.begins / ALIGNMENT
     }
 }
 
 /// Goes through the series of an index, one after the other.
 #[derive(Debug)]
-pub struct SeriesWalk {
+pub(crate) struct SeriesWalk {
     at: u64,
     end: u64,
 }
 
 impl SeriesWalk {
-    pub const fn new(toc: &Toc) -> Self {
+    pub(crate) const fn new(toc: &Toc) -> Self {
         Self { at: toc.series, end: toc.series_end }
     }
 
     /// The next one; `None` at the section's end.
-    pub fn next(&mut self, index: &mut FileWindow) -> Result<Option<SeriesEntry>, BlockError> {
+    pub(crate) fn next(&mut self, index: &mut FileWindow) -> Result<Option<SeriesEntry>, BlockError> {
         let Some((begins, len)) = self.step(index)? else { return Ok(None) };
         let path = index.path().to_owned();
         let bytes = index.exactly(begins.content, len + 4, WHAT)?;
@@ -63,12 +63,12 @@ impl SeriesWalk {
     }
 
     /// Goes past the next one. `false` at the section's end.
-    pub fn skip(&mut self, index: &mut FileWindow) -> Result<bool, BlockError> {
+    pub(crate) fn skip(&mut self, index: &mut FileWindow) -> Result<bool, BlockError> {
         Ok(self.step(index)?.is_some())
     }
 
     /// Where the next one begins, and its length.
-    pub fn step(&mut self, index: &mut FileWindow) -> Result<Option<(Begins, usize)>, BlockError> {
+    pub(crate) fn step(&mut self, index: &mut FileWindow) -> Result<Option<(Begins, usize)>, BlockError> {
         let entry = self.at.next_multiple_of(ALIGNMENT);
         if entry >= self.end {
             return Ok(None);
@@ -84,7 +84,7 @@ impl SeriesWalk {
 
 /// Where a series begins.
 #[derive(Debug, Clone, Copy)]
-pub struct Begins {
+pub(crate) struct Begins {
     /// Its length.
     entry: u64,
     /// What is counted in that.
@@ -105,7 +105,11 @@ impl Begins {
 }
 
 /// Where the content of a series is that begins at `entry`, whose first bytes are `head`, and its length.
-pub fn locate(head: &[u8], entry: u64, section_end: u64) -> Result<(Begins, usize), BlockSectionError> {
+pub(crate) fn locate(
+    head: &[u8],
+    entry: u64,
+    section_end: u64,
+) -> Result<(Begins, usize), BlockSectionError> {
     let mut head = Cursor::new(head, entry, WHAT);
     let len = head.uvarint()?;
     let begins = Begins { entry, content: head.offset() };
@@ -113,7 +117,7 @@ pub fn locate(head: &[u8], entry: u64, section_end: u64) -> Result<(Begins, usiz
 }
 
 /// `bytes` are the content and its checksum.
-pub fn parse(bytes: &[u8], begins: Begins) -> Result<SeriesEntry, BlockSectionError> {
+pub(crate) fn parse(bytes: &[u8], begins: Begins) -> Result<SeriesEntry, BlockSectionError> {
     let (content, sum) = bytes.split_at(bytes.len() - 4);
     if sum != crc32c::crc32c(content).to_be_bytes() {
         return Err(BlockSectionError::new(begins.entry, BlockErrorKind::Checksum { what: WHAT }));

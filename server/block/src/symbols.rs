@@ -20,7 +20,7 @@ const VARINT_BYTES_MAX: usize = 10;
 
 /// The symbols of an index.
 #[derive(Debug)]
-pub struct Symbols {
+pub(crate) struct Symbols {
     window: FileWindow,
     end: u64,
     count: u64,
@@ -30,7 +30,7 @@ pub struct Symbols {
 
 impl Symbols {
     /// Reads through the section that begins at `begins`.
-    pub fn open(path: &Path, begins: u64) -> Result<Self, BlockError> {
+    pub(crate) fn open(path: &Path, begins: u64) -> Result<Self, BlockError> {
         let mut window = FileWindow::open(path, READ_AHEAD)?;
         let mut head = Cursor::new(window.exactly(begins, 8, WHAT)?, begins, WHAT);
         let (len, count) = read_head(&mut head).map_err(|error| error.of(path))?;
@@ -78,7 +78,7 @@ impl Symbols {
     }
 
     /// The text of a symbol; `referred_at` is where it was referred to.
-    pub fn look_up(&mut self, number: u64, referred_at: u64) -> Result<Arc<str>, BlockError> {
+    pub(crate) fn look_up(&mut self, number: u64, referred_at: u64) -> Result<Arc<str>, BlockError> {
         if let Some(text) = self.kept.get(&number) {
             return Ok(Arc::clone(text));
         }

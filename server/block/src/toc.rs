@@ -4,16 +4,16 @@ use crate::cursor::Cursor;
 use crate::error::{BlockError, BlockErrorKind, BlockSectionError};
 use crate::window::FileWindow;
 
-pub const MAGIC: u32 = 0xBAAA_D700;
-pub const VERSION: u8 = 2;
+pub(crate) const MAGIC: u32 = 0xBAAA_D700;
+pub(crate) const VERSION: u8 = 2;
 /// Magic and version.
-pub const HEAD_BYTES: u64 = 5;
+pub(crate) const HEAD_BYTES: u64 = 5;
 /// Six offsets and a checksum, at the file's end.
-pub const TOC_BYTES: u64 = 6 * 8 + 4;
+pub(crate) const TOC_BYTES: u64 = 6 * 8 + 4;
 
 /// Where the sections that are read here begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Toc {
+pub(crate) struct Toc {
     pub symbols: u64,
     pub series: u64,
     pub series_end: u64,
@@ -23,7 +23,7 @@ pub struct Toc {
 
 impl Toc {
     /// Reads it from an index of version 2.
-    pub fn read(index: &mut FileWindow) -> Result<Self, BlockError> {
+    pub(crate) fn read(index: &mut FileWindow) -> Result<Self, BlockError> {
         let path = index.path().to_owned();
         let head = index.exactly(0, HEAD_BYTES as usize, "the head")?;
         check_head(head).map_err(|error| error.of(&path))?;
@@ -33,11 +33,11 @@ impl Toc {
     }
 }
 
-pub fn check_head(head: &[u8]) -> Result<(), BlockSectionError> {
+pub(crate) fn check_head(head: &[u8]) -> Result<(), BlockSectionError> {
     Cursor::new(head, 0, "the head").check_head(MAGIC, VERSION, "an index of version 2")
 }
 
-pub fn parse(bytes: &[u8], begins: u64) -> Result<Toc, BlockSectionError> {
+pub(crate) fn parse(bytes: &[u8], begins: u64) -> Result<Toc, BlockSectionError> {
     let what = "the table of contents";
     let mut cursor = Cursor::new(bytes, begins, what);
     let mut offsets = [0; 6];

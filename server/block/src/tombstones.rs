@@ -11,7 +11,7 @@ use crate::whole_file::put_file;
 use crate::write::{put_uvarint, put_varint};
 
 const FILE: &str = "tombstones";
-pub const MAGIC: u32 = 0x0130_BA30;
+pub(crate) const MAGIC: u32 = 0x0130_BA30;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 5;
 const SUM_BYTES: usize = 4;
@@ -37,10 +37,10 @@ impl DeletedRange {
 
 /// Deleted ranges by the reference of their series.
 #[derive(Debug, Clone, Default)]
-pub struct Tombstones(HashMap<u64, Vec<DeletedRange>>);
+pub(crate) struct Tombstones(HashMap<u64, Vec<DeletedRange>>);
 
 impl Tombstones {
-    pub fn read(path: &Path) -> Result<Self, BlockError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, BlockError> {
         let read = || match std::fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(BlockSectionError::new(0, error)),
@@ -57,17 +57,17 @@ impl Tombstones {
     }
 
     /// What was deleted of a series.
-    pub fn of(&self, series: u64) -> Vec<DeletedRange> {
+    pub(crate) fn of(&self, series: u64) -> Vec<DeletedRange> {
         self.of_series(series).to_vec()
     }
 
     /// The same, in the order in which it was deleted.
-    pub fn of_series(&self, series: u64) -> &[DeletedRange] {
+    pub(crate) fn of_series(&self, series: u64) -> &[DeletedRange] {
         self.0.get(&series).map_or(&[], Vec::as_slice)
     }
 
     /// Deletes a range of a series: those that it touches become one with it.
-    pub fn add(&mut self, series: u64, range: DeletedRange) {
+    pub(crate) fn add(&mut self, series: u64, range: DeletedRange) {
         let ranges = self.0.entry(series).or_default();
         let mut whole = range;
         ranges.retain(|other| {
@@ -84,7 +84,7 @@ impl Tombstones {
     }
 
     /// Writes them in place of what the block in `dir` has, durably: whoever opens it finds these or the former ones.
-    pub fn write(&self, dir: &Path) -> Result<(), BlockError> {
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), BlockError> {
         let bytes = self.to_bytes();
         let path = dir.join(FILE);
         if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -95,7 +95,7 @@ impl Tombstones {
         put_file(dir, FILE, &bytes).map_err(|error| BlockSectionError::new(0, error).of(&path))
     }
 
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut series: Vec<_> = self.0.iter().collect();
         series.sort_unstable_by_key(|(series, _)| **series);
         let mut bytes = MAGIC.to_be_bytes().to_vec();
@@ -113,7 +113,7 @@ impl Tombstones {
     }
 
     /// Whether nothing was.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

@@ -5,7 +5,7 @@ use silverback_model::Matcher;
 
 use crate::functions::Signature;
 use crate::span::TextSpan;
-pub use crate::token::{Aggregator, Operator};
+pub(crate) use crate::token::{Aggregator, Operator};
 
 /// What an expression gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -148,7 +148,7 @@ pub(crate) struct Token {
 
 impl Operator {
     /// Whether it compares: it filters, or with `bool` gives 0 or 1.
-    pub const fn is_comparison(self) -> bool {
+    pub(crate) const fn is_comparison(self) -> bool {
         matches!(
             self,
             Self::Equal
@@ -161,7 +161,7 @@ impl Operator {
     }
 
     /// Whether it works on sets of series, whatever their values.
-    pub const fn is_set(self) -> bool {
+    pub(crate) const fn is_set(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Unless)
     }
 
@@ -192,7 +192,7 @@ impl Aggregator {
     }
 
     /// Whether it has a parameter before its expression.
-    pub const fn takes_parameter(self) -> bool {
+    pub(crate) const fn takes_parameter(self) -> bool {
         self.is_choosing() || matches!(self, Self::CountValues | Self::Quantile)
     }
 

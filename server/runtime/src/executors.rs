@@ -442,8 +442,9 @@ fn make(cpu: usize, options: &Options) -> Result<LocalExecutor, String> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use silverback_test_support::eventually;
 
     use super::*;
     use crate::cpus::affinity_mask;
@@ -571,8 +572,7 @@ mod tests {
         for _ in 0..3 {
             assert!(matches!(check(cpus.clone()), Err(RunError::Start { index: 0, .. })));
             // The kernel may still be about to take its last steps.
-            std::thread::sleep(Duration::from_millis(10));
-            assert_eq!(threads_named("executor-12"), 0);
+            eventually("an executor is left behind", || threads_named("executor-12") == 0);
         }
     }
 }

@@ -30,7 +30,7 @@ const RETRIES: usize = 20;
 
 /// A shard as its clients reach it, for one life.
 #[derive(Clone)]
-pub struct Connection {
+pub(crate) struct Connection {
     pub inbox: Rc<Inbox>,
     pub replies: Replies,
     pub host: SimHost,
@@ -48,7 +48,7 @@ pub struct Connection {
 
 /// The requests that wait for a reply.
 #[derive(Clone, Default)]
-pub struct Replies {
+pub(crate) struct Replies {
     waiting: Rc<RefCell<Vec<Option<oneshot::Sender<ShardReply>>>>>,
 }
 
@@ -62,7 +62,7 @@ impl Replies {
     }
 
     /// Hands a reply to whoever waits for it.
-    pub fn deliver(&self, to: ReplyTo, reply: ShardReply) {
+    pub(crate) fn deliver(&self, to: ReplyTo, reply: ShardReply) {
         let sender = self.waiting.borrow_mut()[to.correlation.slot as usize].take();
         let sender = sender.expect("a request is answered once");
         assert!(sender.send(reply).is_ok(), "a client waits for its answers");
@@ -81,7 +81,7 @@ fn start_ms(sample: Sample) -> i64 {
 
 /// What became of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// All of it is stored.
     Written,
     /// Some of it was refused.
@@ -168,7 +168,7 @@ impl Connection {
     }
 
     /// Reads all that the shard holds.
-    pub async fn read_all(&self) -> Held {
+    pub(crate) async fn read_all(&self) -> Held {
         let bytes = READ_FRAME_BYTES;
         let (selection, wanted) = (Selection::everything(), SeriesWanted::Chunks.into());
         let mut request = ReadRequest::Open { selection, wanted, bytes };
@@ -196,7 +196,7 @@ impl Connection {
     }
 
     /// Has something deleted, and returns how many samples must be gone.
-    pub async fn delete(&self, doomed: &Doomed) -> u64 {
+    pub(crate) async fn delete(&self, doomed: &Doomed) -> u64 {
         while self.oracle.borrow().contradictions > 0 {
             self.host.sleep(Duration::from_millis(1)).await;
         }
@@ -223,7 +223,7 @@ impl Connection {
     }
 
     /// Reads all while writes go on, and holds it against what was acknowledged before.
-    pub async fn read_and_check(&self) {
+    pub(crate) async fn read_and_check(&self) {
         let before = self.oracle.borrow().now();
         let held = self.read_all().await;
         if let Err(fault) = self.oracle.borrow().check(&held, before) {
@@ -233,14 +233,14 @@ impl Connection {
 }
 
 /// What a shard is asked to delete.
-pub fn selection_of(doomed: &Doomed) -> Selection {
+pub(crate) fn selection_of(doomed: &Doomed) -> Selection {
     let (name, value) = &doomed.label;
     let matcher = Matcher::new(name, MatchOp::Equal, value).expect("it is no expression");
     Selection { matchers: [matcher].into(), min_ms: *doomed.range_ms.start(), max_ms: *doomed.range_ms.end() }
 }
 
 /// Something of what the fleets have sent until now.
-pub fn draw_doomed(random: &mut Random, now_ms: i64, retention_ms: i64) -> Doomed {
+pub(crate) fn draw_doomed(random: &mut Random, now_ms: i64, retention_ms: i64) -> Doomed {
     let label = match random.below(3) {
         0 => ("__name__", format!("metric_{}", random.below(7))),
         1 => ("client", random.below(4).to_string()),
@@ -258,7 +258,7 @@ pub fn draw_doomed(random: &mut Random, now_ms: i64, retention_ms: i64) -> Doome
 }
 
 /// One sender of samples.
-pub struct Client {
+pub(crate) struct Client {
     connection: Connection,
     fleet: Rc<RefCell<Fleet>>,
     random: Random,
@@ -275,13 +275,13 @@ enum Log {
 }
 
 impl Client {
-    pub fn new(connection: Connection, fleet: Rc<RefCell<Fleet>>, random: Random) -> Self {
+    pub(crate) fn new(connection: Connection, fleet: Rc<RefCell<Fleet>>, random: Random) -> Self {
         let (recent, recent_since) = (VecDeque::new(), connection.oracle.borrow().deletions());
         Self { connection, fleet, random, recent, recent_since }
     }
 
     /// Sends so many parts, one after the other. After a failed log a few more, to see it refuse.
-    pub async fn run(mut self, parts: usize) {
+    pub(crate) async fn run(mut self, parts: usize) {
         let mut log = Log::Takes;
         for _ in 0..parts {
             if let Some(next) = self.step().await {

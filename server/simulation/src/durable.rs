@@ -33,7 +33,7 @@ const SEGMENT_BLOCKS: u64 = 12;
 const NODE_SEED: u64 = 7;
 
 /// A shard with its log on disk.
-pub struct Durable<D> {
+pub(crate) struct Durable<D> {
     shard: Rc<RefCell<Shard>>,
     log: DiskLog,
     place: CheckpointPlace<SimDisk>,
@@ -43,7 +43,7 @@ pub struct Durable<D> {
 }
 
 /// What is wrong with a node on purpose, to see that it is found out.
-pub trait Defect: 'static {
+pub(crate) trait Defect: 'static {
     const SYNCS: Syncs = Syncs::Honest;
     const ACK: AckMode = AckMode::Durable;
     const TAIL: Tail = Tail::MadeDurable;
@@ -52,14 +52,14 @@ pub trait Defect: 'static {
 }
 
 /// What is done about a last group that may be written and not synced.
-pub enum Tail {
+pub(crate) enum Tail {
     MadeDurable,
     Trusted,
 }
 
 /// What of the log's records a replay gives the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passes {
+pub(crate) enum Passes {
     Everything,
     /// All but native histograms.
     NoHistograms,
@@ -82,37 +82,37 @@ impl<R: Restore> Restore for Passing<R> {
 }
 
 /// Nothing is wrong.
-pub struct Sound;
+pub(crate) struct Sound;
 impl Defect for Sound {
     const IS_DELETED_FROM: bool = true;
 }
 
 /// What is synced is not durable.
-pub struct DataNotSynced;
+pub(crate) struct DataNotSynced;
 impl Defect for DataNotSynced {
     const SYNCS: Syncs = Syncs::LieOfData;
 }
 
 /// Names that are synced are not durable.
-pub struct NamesNotSynced;
+pub(crate) struct NamesNotSynced;
 impl Defect for NamesNotSynced {
     const SYNCS: Syncs = Syncs::LieOfNames;
 }
 
 /// Writes are acknowledged before they are on disk.
-pub struct AcknowledgedTooEarly;
+pub(crate) struct AcknowledgedTooEarly;
 impl Defect for AcknowledgedTooEarly {
     const ACK: AckMode = AckMode::Memory;
 }
 
 /// What a killed process wrote counts as durable.
-pub struct TailTrusted;
+pub(crate) struct TailTrusted;
 impl Defect for TailTrusted {
     const TAIL: Tail = Tail::Trusted;
 }
 
 /// A replay forgets native histograms.
-pub struct HistogramsForgotten;
+pub(crate) struct HistogramsForgotten;
 impl Defect for HistogramsForgotten {
     const REPLAY: Passes = Passes::NoHistograms;
 }

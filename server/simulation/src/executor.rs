@@ -21,7 +21,7 @@ const POLLS_MAX: u64 = 20_000_000;
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The thread's tasks.
-pub struct Executor {
+pub(crate) struct Executor {
     thread: Rc<Thread>,
     tasks: Vec<Option<(Task, Waker)>>,
     ready: Arc<Ready>,
@@ -30,7 +30,7 @@ pub struct Executor {
 
 /// Why a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
+pub(crate) enum Stopped {
     /// The caller's condition holds.
     AsAsked,
     /// No task is left.
@@ -81,7 +81,7 @@ impl Wake for TaskWaker {
 }
 
 impl Executor {
-    pub fn new(random: Random, now_us: u64) -> Self {
+    pub(crate) fn new(random: Random, now_us: u64) -> Self {
         let thread = Thread {
             spawned: RefCell::default(),
             timers: RefCell::default(),
@@ -92,16 +92,16 @@ impl Executor {
         Self { thread: Rc::new(thread), tasks: Vec::new(), ready: Arc::default(), polls: 0 }
     }
 
-    pub fn host(&self) -> SimHost {
+    pub(crate) fn host(&self) -> SimHost {
         SimHost { thread: Rc::clone(&self.thread) }
     }
 
-    pub fn now_us(&self) -> u64 {
+    pub(crate) fn now_us(&self) -> u64 {
         self.thread.now_us.get()
     }
 
     /// Runs tasks until `stop` holds or nothing is left to do.
-    pub fn run(&mut self, stop: impl Fn() -> bool) -> Stopped {
+    pub(crate) fn run(&mut self, stop: impl Fn() -> bool) -> Stopped {
         loop {
             self.adopt_spawned();
             if stop() {
@@ -172,24 +172,24 @@ impl Thread {
 
 /// The thread as the code under test sees it.
 #[derive(Clone)]
-pub struct SimHost {
+pub(crate) struct SimHost {
     thread: Rc<Thread>,
 }
 
 impl SimHost {
-    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.thread.spawned.borrow_mut().push(Box::pin(task));
     }
 
     /// Lets other tasks run up to `most` times, as drawn.
-    pub async fn yield_up_to(&self, most: usize) {
+    pub(crate) async fn yield_up_to(&self, most: usize) {
         let times = self.thread.random.borrow_mut().below(most + 1);
         yield_now(times).await;
     }
 }
 
 /// Goes to the back of the queue so many times.
-pub async fn yield_now(mut times: usize) {
+pub(crate) async fn yield_now(mut times: usize) {
     poll_fn(|context| match times {
         0 => Poll::Ready(()),
         _ => {

@@ -7,7 +7,7 @@ use crate::random::{Random, mixed};
 
 /// One client's targets. Time goes forward in each of its series, but for some samples that come late.
 #[derive(Debug)]
-pub struct Fleet {
+pub(crate) struct Fleet {
     client: usize,
     /// The series that send now: a window over all that ever will.
     first: u64,
@@ -32,10 +32,10 @@ const BACKLOG_MAX: usize = 250;
 const HELD_BACK_MAX: usize = 100;
 
 /// A series with some samples.
-pub type Scraped = (Labels, Vec<Sample>);
+pub(crate) type Scraped = (Labels, Vec<Sample>);
 
 impl Fleet {
-    pub fn new(client: usize, width: usize, retention_ms: i64) -> Self {
+    pub(crate) fn new(client: usize, width: usize, retention_ms: i64) -> Self {
         let (newest_ms, held_back) = (vec![i64::MIN; width], Vec::new());
         Self {
             client,
@@ -49,13 +49,13 @@ impl Fleet {
     }
 
     /// One of which nothing comes late.
-    pub fn in_order(self) -> Self {
+    pub(crate) fn in_order(self) -> Self {
         Self { held_back_max: 0, ..self }
     }
 
     /// Samples of some series, none younger than `now_ms`, each younger than those before; and of some that were held
     /// back.
-    pub fn scrape(&mut self, random: &mut Random, now_ms: i64) -> Vec<Scraped> {
+    pub(crate) fn scrape(&mut self, random: &mut Random, now_ms: i64) -> Vec<Scraped> {
         let count = random.by_magnitude(self.width as usize);
         let begin = random.below(self.width as usize);
         let width = self.width as usize;
@@ -139,7 +139,7 @@ impl Fleet {
     }
 
     /// Some targets go for good, others come in their place.
-    pub fn churn(&mut self, random: &mut Random) {
+    pub(crate) fn churn(&mut self, random: &mut Random) {
         for _ in 0..random.by_magnitude(self.width as usize) {
             let place = (self.first % self.width) as usize;
             self.newest_ms[place] = i64::MIN;

@@ -10,10 +10,10 @@ use silverback_model::{Labels, STALE_NAN_BITS, Sample};
 use crate::random::mixed;
 
 /// The label of the series that send them.
-pub const LABEL: (&str, &str) = ("kind", "histogram");
+pub(crate) const LABEL: (&str, &str) = ("kind", "histogram");
 
 /// Whether a series' samples are sent as histograms.
-pub fn is_of_histograms(labels: &Labels) -> bool {
+pub(crate) fn is_of_histograms(labels: &Labels) -> bool {
     labels.0.iter().any(|(name, value)| (&name[..], &value[..]) == LABEL)
 }
 
@@ -54,7 +54,7 @@ fn histogram_of(value: f64) -> Histogram {
 }
 
 /// Appends the message of the histogram that stands for a sample.
-pub fn put_message(sample: Sample, out: &mut Vec<u8>) {
+pub(crate) fn put_message(sample: Sample, out: &mut Vec<u8>) {
     let times = HistogramTimes { timestamp_ms: sample.timestamp_ms, ..HistogramTimes::default() };
     histogram_of(sample.value).put_message(times, out);
 }
@@ -64,7 +64,7 @@ pub fn put_message(sample: Sample, out: &mut Vec<u8>) {
 /// # Panics
 ///
 /// Where one differs from what was sent in anything but its sum, which the oracle looks at.
-pub fn samples(kind: HistogramKind, chunk: &[u8]) -> Vec<Sample> {
+pub(crate) fn samples(kind: HistogramKind, chunk: &[u8]) -> Vec<Sample> {
     let (mut iter, mut histogram, mut samples) =
         (HistogramIter::new(kind, chunk), Histogram::default(), Vec::new());
     while iter.samples_left() > 0 {

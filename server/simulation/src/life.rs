@@ -23,11 +23,11 @@ use crate::random::Random;
 use crate::trace::Trace;
 
 /// The longest pause between two pieces of upkeep.
-pub const PAUSE_US_MAX: usize = 1 << 20;
+pub(crate) const PAUSE_US_MAX: usize = 1 << 20;
 
 /// How far a life came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Came {
+pub(crate) enum Came {
     #[default]
     Starting,
     /// The log could not be opened, for this reason.
@@ -37,7 +37,7 @@ pub enum Came {
 }
 
 /// What a life's tasks need.
-pub struct Life {
+pub(crate) struct Life {
     pub plan: Plan,
     pub host: SimHost,
     pub disk: SimDisk,
@@ -57,7 +57,7 @@ pub struct Life {
 }
 
 impl Life {
-    pub async fn run<N: Node>(mut self, recovery: Recovery) {
+    pub(crate) async fn run<N: Node>(mut self, recovery: Recovery) {
         let node = match N::start(self.disk.clone(), self.host.clone(), recovery).await {
             Ok(node) => Rc::new(node),
             Err(reason) => return self.refused(reason),
@@ -191,12 +191,12 @@ async fn checkpoints<N: Node>(node: Rc<N>, host: SimHost, trace: Trace, mut rand
 }
 
 /// Sleeps for a drawn time, more often a short one.
-pub async fn pause(host: &SimHost, random: &mut Random, most_us: usize) {
+pub(crate) async fn pause(host: &SimHost, random: &mut Random, most_us: usize) {
     host.sleep(Duration::from_micros(random.by_magnitude(most_us) as u64)).await;
 }
 
 /// A full disk has room again some time later.
-pub async fn make_room(disk: SimDisk, host: SimHost) {
+pub(crate) async fn make_room(disk: SimDisk, host: SimHost) {
     host.sleep(Duration::from_secs(3)).await;
     disk.set_faults(|faults| faults.capacity_bytes = None);
 }

@@ -12,14 +12,14 @@ use crate::executor::SimHost;
 
 /// What a damaged log does to a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recovery {
+pub(crate) enum Recovery {
     Strict,
     Salvage,
 }
 
 /// What damage costs, as the node reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
+pub(crate) enum Lost {
     /// These groups, both ends inclusive.
     Groups(Lsn, Lsn),
     /// More than groups can say.
@@ -27,7 +27,7 @@ pub enum Lost {
 }
 
 /// One way to keep a shard's samples.
-pub trait Node: Sized + 'static {
+pub(crate) trait Node: Sized + 'static {
     type Log: Log;
 
     /// Whether somebody deletes from it. Those with a defect are found out without.

@@ -11,7 +11,7 @@ use crate::histograms;
 
 /// A place in the order of acknowledgements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Moment(u64);
+pub(crate) struct Moment(u64);
 
 /// A sample's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +42,17 @@ struct Known {
 
 /// How many deletions have begun and ended, both counted: odd while one is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Deletions(u64);
+pub(crate) struct Deletions(u64);
 
 impl Deletions {
-    pub fn is_under_way(self) -> bool {
+    pub(crate) fn is_under_way(self) -> bool {
         !self.0.is_multiple_of(2)
     }
 }
 
 /// Some series' samples of a time, to be deleted. One deletion is in flight at a time.
 #[derive(Debug, Clone)]
-pub struct Doomed {
+pub(crate) struct Doomed {
     /// A label that the series have.
     pub label: (&'static str, String),
     pub range_ms: RangeInclusive<i64>,
@@ -60,7 +60,7 @@ pub struct Doomed {
 
 /// Every sample that may exist.
 #[derive(Debug, Default)]
-pub struct Oracle {
+pub(crate) struct Oracle {
     series: BTreeMap<Labels, BTreeMap<i64, Known>>,
     /// What is older may be dropped.
     horizon_ms: i64,
@@ -71,17 +71,17 @@ pub struct Oracle {
 }
 
 /// What a shard holds, as it was read.
-pub type Held = Vec<HeldSeries>;
+pub(crate) type Held = Vec<HeldSeries>;
 
 /// A series as a read gives it.
 #[derive(Debug, Clone)]
-pub struct HeldSeries {
+pub(crate) struct HeldSeries {
     pub labels: Labels,
     pub samples: Vec<Sample>,
 }
 
 /// The series of a batch.
-pub fn held(batch: &SeriesBatch) -> impl Iterator<Item = HeldSeries> {
+pub(crate) fn held(batch: &SeriesBatch) -> impl Iterator<Item = HeldSeries> {
     (0..batch.count()).map(|at| {
         let series = batch.get(at);
         let mut samples = Vec::new();
@@ -99,7 +99,7 @@ pub fn held(batch: &SeriesBatch) -> impl Iterator<Item = HeldSeries> {
 impl Oracle {
     /// A sample goes out while the log is durable up to a group. One that was sent before keeps its
     /// state.
-    pub fn sent(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
+    pub(crate) fn sent(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
         if !self.series.contains_key(labels) {
             self.series.insert(labels.clone(), BTreeMap::new());
         }
@@ -123,7 +123,7 @@ impl Oracle {
     }
 
     /// The shard said that it holds the sample for good; the log is durable up to a group.
-    pub fn acknowledged(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
+    pub(crate) fn acknowledged(&mut self, labels: &Labels, sample: Sample, durable: Lsn) {
         self.now.0 += 1;
         let samples = self.series.get_mut(labels).expect("what is acknowledged was sent");
         let known = samples.get_mut(&sample.timestamp_ms).expect("what is acknowledged was sent");
@@ -140,7 +140,7 @@ impl Oracle {
     }
 
     /// A deletion begins while the log is durable up to a group.
-    pub fn deletion_begins(&mut self, doomed: &Doomed, durable: Lsn) {
+    pub(crate) fn deletion_begins(&mut self, doomed: &Doomed, durable: Lsn) {
         self.deletions.0 += 1;
         let (name, value) = &doomed.label;
         let is_doomed = |labels: &Labels| labels.0.iter().any(|(n, v)| n[..] == **name && v[..] == **value);
@@ -162,7 +162,7 @@ impl Oracle {
 
     /// The deletion was answered: it is done for good, with the log durable up to a group, or it may be done or not.
     /// Returns how many samples must be gone.
-    pub fn deletion_ends(&mut self, done: Option<Lsn>) -> u64 {
+    pub(crate) fn deletion_ends(&mut self, done: Option<Lsn>) -> u64 {
         self.deletions.0 += 1;
         self.now.0 += 1;
         let (now, mut gone) = (self.now, 0);
@@ -176,27 +176,27 @@ impl Oracle {
     }
 
     /// How many there were, to know whether there was one since.
-    pub fn deletions(&self) -> Deletions {
+    pub(crate) fn deletions(&self) -> Deletions {
         self.deletions
     }
 
     /// Samples before this may be gone from now on.
-    pub fn expire_before(&mut self, horizon_ms: i64) {
+    pub(crate) fn expire_before(&mut self, horizon_ms: i64) {
         self.horizon_ms = self.horizon_ms.max(horizon_ms);
     }
 
     /// What is older may be gone.
-    pub fn horizon_ms(&self) -> i64 {
+    pub(crate) fn horizon_ms(&self) -> i64 {
         self.horizon_ms
     }
 
     /// All that is acknowledged by now is acknowledged at this moment.
-    pub fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Moment {
         self.now
     }
 
     /// Whether what was read is in order, was sent, and is all that was acknowledged by a moment.
-    pub fn check(&self, held: &Held, upto: Moment) -> Result<(), String> {
+    pub(crate) fn check(&self, held: &Held, upto: Moment) -> Result<(), String> {
         if let Some(pair) = held.windows(2).find(|pair| pair[0].labels >= pair[1].labels) {
             return Err(format!("{} is read before {}", pair[0].labels, pair[1].labels));
         }
@@ -222,7 +222,7 @@ impl Oracle {
 
     /// The disk lost groups that it had taken: the samples in them need not be held, nor what came after
     /// of the same series, newer or late, because its labels may have been in them.
-    pub fn forgive(&mut self, lost: RangeInclusive<Lsn>) {
+    pub(crate) fn forgive(&mut self, lost: RangeInclusive<Lsn>) {
         let may_be_in = |known: &Known| known.after < *lost.end() && known.upto >= *lost.start();
         for known in self.series.values_mut() {
             let from = known.iter().find(|(_, known)| may_be_in(known)).map(|(at_ms, _)| *at_ms);
@@ -236,7 +236,7 @@ impl Oracle {
 
     /// What was read after a restart, and checked, decides: what is held was kept for good, what isn't may never come
     /// back, unless the disk loses a group that may have its deletion. What retention may drop stays undecided.
-    pub fn settle(&mut self, held: &Held, durable: Lsn) {
+    pub(crate) fn settle(&mut self, held: &Held, durable: Lsn) {
         self.now.0 += 1;
         self.deletions.0 = self.deletions.0.next_multiple_of(2);
         self.contradictions = 0;
@@ -262,7 +262,7 @@ impl Oracle {
     }
 
     /// Acknowledged samples that must be held.
-    pub fn acknowledged_count(&self) -> usize {
+    pub(crate) fn acknowledged_count(&self) -> usize {
         let of_series = |known: &BTreeMap<i64, Known>| {
             known.range(self.horizon_ms..).filter(|(_, known)| known.must_be_held(self.now)).count()
         };

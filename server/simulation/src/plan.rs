@@ -5,7 +5,7 @@ use crate::random::Random;
 
 /// One life.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub faults: Faults,
     pub trouble: Trouble,
     pub end: End,
@@ -25,7 +25,7 @@ pub struct Plan {
 
 /// Files of the log that are taken away while no node runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub(crate) enum Taken {
     Nothing,
     /// The newest segment, and what a clean stop left.
     Newest,
@@ -35,7 +35,7 @@ pub enum Taken {
 
 /// What is wrong with the disk besides the crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     Nothing,
     /// A sync or a write fails.
     Failure,
@@ -45,7 +45,7 @@ pub enum Trouble {
 
 /// How a life ends, at the crash's step or after its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// What was not synced fares as it may.
     PowerLoss,
     /// The process alone goes: the disk holds all that was written, and may lose it later.
@@ -54,7 +54,7 @@ pub enum End {
 
 impl Plan {
     /// A life in which nothing happens.
-    pub fn quiet() -> Self {
+    pub(crate) fn quiet() -> Self {
         Self {
             faults: Faults::default(),
             trouble: Trouble::Nothing,
@@ -69,7 +69,7 @@ impl Plan {
         }
     }
 
-    pub fn draw(random: &mut Random, used_bytes: usize) -> Self {
+    pub(crate) fn draw(random: &mut Random, used_bytes: usize) -> Self {
         let mut plan = Self {
             end: if random.one_in(4) { End::Kill } else { End::PowerLoss },
             clients: random.within(1..5),

@@ -13,7 +13,7 @@ const THREADS: usize = 2;
 
 /// A seed for which something did not hold, and what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub seed: u64,
     pub told: String,
 }
@@ -24,10 +24,10 @@ thread_local! {
 }
 
 /// Runs one seed, and panics where something does not hold.
-pub type Run<Tally> = fn(u64, Shown) -> Tally;
+pub(crate) type Run<Tally> = fn(u64, Shown) -> Tally;
 
 /// Runs the seeds; the lowest that fails is reported.
-pub fn run_all<Tally>(run: Run<Tally>, seeds: Range<u64>) -> Result<Tally, Failure>
+pub(crate) fn run_all<Tally>(run: Run<Tally>, seeds: Range<u64>) -> Result<Tally, Failure>
 where
     Tally: Default + AddAssign + Send,
 {
@@ -61,7 +61,7 @@ where
 
 /// Runs so many seeds at most, until one fails in words that contain these. Otherwise the words of those that
 /// failed: what a defect does first depends on all that is drawn.
-pub fn find<Tally>(run: Run<Tally>, seeds: u64, expect: &str) -> Result<Failure, String>
+pub(crate) fn find<Tally>(run: Run<Tally>, seeds: u64, expect: &str) -> Result<Failure, String>
 where
     Tally: Default + AddAssign + Send,
 {
@@ -77,7 +77,7 @@ where
 }
 
 /// Runs one seed and catches what it panics with.
-pub fn run_one<Tally>(run: Run<Tally>, seed: u64, shown: Shown) -> Result<Tally, String> {
+pub(crate) fn run_one<Tally>(run: Run<Tally>, seed: u64, shown: Shown) -> Result<Tally, String> {
     keep_panics_quiet();
     IS_RUNNING.set(true);
     let result = panic::catch_unwind(AssertUnwindSafe(|| run(seed, shown)));

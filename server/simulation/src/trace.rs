@@ -8,25 +8,25 @@ use crate::random::mixed;
 
 /// Cheap to clone; a clone is the same trace.
 #[derive(Debug, Clone)]
-pub struct Trace {
+pub(crate) struct Trace {
     hash: Rc<Cell<u64>>,
     shown: Shown,
 }
 
 /// Whether the lines are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub(crate) enum Shown {
     Hidden,
     Printed,
 }
 
 impl Trace {
-    pub fn new(shown: Shown) -> Self {
+    pub(crate) fn new(shown: Shown) -> Self {
         Self { hash: Rc::default(), shown }
     }
 
     /// Adds an event: its kind and two numbers are hashed, its words are printed.
-    pub fn event(&self, kind: &str, numbers: [u64; 2], words: fmt::Arguments<'_>) {
+    pub(crate) fn event(&self, kind: &str, numbers: [u64; 2], words: fmt::Arguments<'_>) {
         let folded = kind.bytes().fold(0, |all, byte| all << 5 ^ all >> 59 ^ u64::from(byte));
         let hash = numbers.into_iter().fold(mixed(self.hash.get() ^ folded), |all, n| mixed(all ^ n));
         self.hash.set(hash);
@@ -37,7 +37,7 @@ impl Trace {
     }
 
     /// The hash of all that happened.
-    pub fn hash(&self) -> u64 {
+    pub(crate) fn hash(&self) -> u64 {
         self.hash.get()
     }
 }

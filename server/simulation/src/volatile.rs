@@ -13,27 +13,27 @@ use crate::executor::SimHost;
 use crate::node::{Lost, Node, Recovery};
 
 /// A shard in memory, and how much a restart leaves of it.
-pub struct Volatile<Memory> {
+pub(crate) struct Volatile<Memory> {
     held: InMemory,
     memory: PhantomData<Memory>,
 }
 
 #[derive(Clone)]
-pub struct InMemory {
+pub(crate) struct InMemory {
     shard: Rc<RefCell<Shard>>,
     log: MemoryLog,
 }
 
 /// What a restart leaves of a shard.
-pub trait Memory: 'static {
+pub(crate) trait Memory: 'static {
     fn held(disk: &SimDisk) -> InMemory;
 }
 
 /// Nothing, and it acknowledges all the same.
-pub struct Forgets;
+pub(crate) struct Forgets;
 
 /// Everything.
-pub struct Remembers;
+pub(crate) struct Remembers;
 
 thread_local! {
     /// The shard of the disk that was used last.

@@ -23,7 +23,7 @@ const CLIENTS_MAX: usize = 4;
 const LOG_DIR: &str = "wal/g1-s1/0/";
 
 /// What stays when a node goes.
-pub struct World {
+pub(crate) struct World {
     random: Random,
     disk: SimDisk,
     oracle: Rc<RefCell<Oracle>>,
@@ -41,7 +41,7 @@ pub struct World {
 
 /// What a seed went through, to know that it went through anything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub lives: u64,
     pub crashes: u64,
     pub acknowledged: u64,
@@ -60,7 +60,7 @@ impl std::ops::AddAssign for Tally {
 }
 
 /// Runs one seed. Panics where something does not hold.
-pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
+pub(crate) fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
     let mut world = World::new(seed, shown);
     let mut tally = Tally::default();
     for _ in 0..world.random.within(2..6) {
@@ -76,7 +76,7 @@ pub fn run<N: Node>(seed: u64, shown: Shown) -> Tally {
 }
 
 impl World {
-    pub fn new(seed: u64, shown: Shown) -> Self {
+    pub(crate) fn new(seed: u64, shown: Shown) -> Self {
         let mut random = Random::new(seed);
         let trace = Trace::new(shown);
         let retention_ms = *random.pick(&[3_600_000, 6 * 3_600_000, 24 * 3_600_000]);
@@ -97,7 +97,7 @@ impl World {
     }
 
     /// One life. Returns whether the power went before its work was done.
-    pub fn live<N: Node>(&mut self, plan: &Plan) -> bool {
+    pub(crate) fn live<N: Node>(&mut self, plan: &Plan) -> bool {
         self.rot(plan.flips);
         let taken = self.take_away(plan.taken);
         let (mut stopped, mut came) = self.live_with::<N>(plan, Recovery::Strict);

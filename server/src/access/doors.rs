@@ -34,7 +34,7 @@ pub(crate) struct Sources {
 
 /// What the files say.
 #[derive(Debug)]
-pub struct Doors {
+pub(crate) struct Doors {
     /// Who may do what.
     pub(crate) rules: Arc<Rules>,
     /// How connections are encrypted, if they are.

@@ -14,7 +14,7 @@ use super::scope::Scopes;
 pub(super) type Digest = [u8; 32];
 
 /// Who there is.
-pub struct Rules {
+pub(crate) struct Rules {
     users: BTreeMap<String, User>,
     /// The one of them whose hash takes longest to check.
     dearest: Option<User>,

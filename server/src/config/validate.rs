@@ -16,6 +16,7 @@ pub(super) struct RelationError {
 
 /// A range of two hours, the minutes that nodes' cuts are spread over, and some to cut it.
 const CUT_TIME: Duration = Duration::from_secs(150 * 60);
+const CUT_WORDS: &str = "2h30m for a range and its cut";
 
 pub(super) fn broken_relations(config: &Config) -> Vec<RelationError> {
     let at_most = [
@@ -29,11 +30,7 @@ pub(super) fn broken_relations(config: &Config) -> Vec<RelationError> {
             ["blocks-delay", "retention"],
             config.blocks == BlocksMode::Off || config.blocks_delay + CUT_TIME <= config.retention,
             [
-                format!(
-                    "{} with {} for a range and its cut",
-                    show_duration(&config.blocks_delay),
-                    show_duration(&CUT_TIME)
-                ),
+                format!("{} and {CUT_WORDS}", show_duration(&config.blocks_delay)),
                 show_duration(&config.retention),
             ],
         ),
@@ -129,6 +126,10 @@ fn nothing_to_ship(config: &Config) -> impl Iterator<Item = RelationError> {
 fn at_most_broken(options: [&'static str; 2], values: [String; 2]) -> RelationError {
     let ([lesser, greater], [lesser_value, greater_value]) = (options, values);
     let wrong = format!("{lesser_value} is more than {greater_value}");
+    let lesser = match lesser {
+        "blocks-delay" => format!("{lesser} and {CUT_WORDS}"),
+        alone => alone.to_owned(),
+    };
     let allowed = format!("allowed: {lesser} at most {greater}; lower the one or raise the other");
     RelationError { options, problem: ValueError::new(wrong, allowed) }
 }

@@ -24,7 +24,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 const OFFER_AGAIN: Duration = Duration::from_millis(1);
 
 /// One cell on its way.
-pub struct Migration<'a, H> {
+pub(super) struct Migration<'a, H> {
     /// The way to the shards.
     pub router: &'a Router,
     /// The thread.

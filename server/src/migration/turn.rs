@@ -7,7 +7,7 @@ pub struct Turn(Arc<AtomicBool>);
 
 /// The turn, given back when dropped.
 #[derive(Debug)]
-pub struct TurnLease<'a>(&'a AtomicBool);
+pub(crate) struct TurnLease<'a>(&'a AtomicBool);
 
 impl Turn {
     /// Takes it, unless another has it.

@@ -25,6 +25,7 @@ use crate::node::data_dir::{DataDir, note_logs};
 use crate::node::host::ExecutorHost;
 use crate::node::memory::MemoryWatch;
 use crate::node::recovery::{Recovery, RecoveryBarrier, RecoveryError};
+use crate::node::trusted_clock::TrustedClock;
 use crate::node::{
     blocks, entrance, memory, presence, rebalance, room, self_scrape, upkeep, watchdog, welcome,
 };
@@ -51,7 +52,7 @@ use silverback_storage::wal::progress::ReplayProgress;
 const DEFAULT_TENANT: &str = "";
 
 /// What the cores are put together from.
-pub struct Shared {
+pub(super) struct Shared {
     /// As the node was started.
     pub config: Arc<Config>,
     /// What every core reports of the node.
@@ -282,15 +283,18 @@ fn start_recovery(
         match recovery.run().await {
             Ok(checkpoints) => {
                 let disk = checkpoints.segments.disk.clone();
+                // Once all are restored, others' samples come in.
+                let reached_ms = shard.borrow().time_reached_ms();
+                let clock = TrustedClock::begin(core.clock.now_ms(), reached_ms, runtime::now());
                 let is_last = shared.facts.restored.arrive() == shared.cores();
                 if is_last {
                     welcome::tell(&shared.config, &shared.facts.listen, shared.doors(), shared.cores());
                 }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
                 if index == 0 {
-                    keeper.set(blocks::start(reader, Rc::clone(&shard), shared.data_dir.identity.seed));
+                    keeper.set(blocks::start(reader, clock, shared.data_dir.identity.seed));
                 }
-                upkeep::start(&core, shard, reads, log, checkpoints);
+                upkeep::start(&core, shard, reads, (log, clock), checkpoints);
                 if index == 0 {
                     rebalance::start(mover);
                     room::start(Rc::clone(&core), Arc::clone(&shared.disk_watcher));

@@ -68,7 +68,7 @@ impl RecoveryBarrier {
 }
 
 /// One core's part of the node's recovery.
-pub struct Recovery<'a> {
+pub(super) struct Recovery<'a> {
     /// The core.
     pub index: usize,
     /// As the node was started.

@@ -26,13 +26,17 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 const JUMP_MS_MIN: i64 = 15 * 60 * 1000;
 
 /// Drops what is older than the retention, pass by pass, until the node ends.
-pub(crate) async fn retain(core: Rc<CoreContext>, shard: Rc<RefCell<Shard>>, log: DiskLog) {
+pub(crate) async fn retain(
+    core: Rc<CoreContext>,
+    shard: Rc<RefCell<Shard>>,
+    log: DiskLog,
+    mut clock: TrustedClock,
+) {
     let retention = core.config.retention;
     let interval = (retention / PASSES_PER_RETENTION).min(PASS_INTERVAL_MAX);
-    let mut clock = TrustedClock::begin(core.clock.now_ms(), shard.borrow().time_reached_ms());
     let mut state = RetentionState::default();
     let mut released_ms = i64::MIN;
-    let (mut passed, mut heard) = (now(), by_all(&core).await.unwrap_or_default());
+    let mut heard = by_all(&core).await.unwrap_or_default();
     while !core.shutdown.is_requested() {
         sleep(interval).await;
         // A job of its own for each pass: between passes it holds no slice.
@@ -40,10 +44,9 @@ pub(crate) async fn retain(core: Rc<CoreContext>, shard: Rc<RefCell<Shard>>, log
         // What isn't heard now is heard at the next pass.
         let heard_by_now = by_all(&core).await.unwrap_or(heard);
         let heard_before = std::mem::replace(&mut heard, heard_by_now);
-        let now_ms = clock.at_look(core.clock.now_ms(), passed.elapsed(), heard.since(heard_before));
+        let now_ms = clock.look(core.clock.now_ms(), now(), heard.since(heard_before));
         note(&mut state, clock.behind_ms);
         shard.borrow_mut().note_retention(state);
-        passed = now();
         let mut horizon_ms = now_ms.saturating_sub(retention.as_millis() as i64);
         if let Some(blocks) = &core.node.blocks {
             let in_blocks_ms = held_back(blocks, horizon_ms, !shard.borrow_mut().has_room_for_series());

@@ -12,6 +12,7 @@ use futures::future::{pending, select};
 use crate::api::core::CoreContext;
 use crate::node::host::ExecutorHost;
 use crate::node::retention;
+use crate::node::trusted_clock::TrustedClock;
 use silverback_host::Host;
 use silverback_host::disk::Disk;
 use silverback_runtime::{now, sleep, spawn_background, thread_cpu_time};
@@ -37,14 +38,14 @@ const CHECKPOINT_LOOK: Duration = Duration::from_millis(500);
 const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
 
 /// Starts a core's upkeep; it ends with the executor.
-pub(crate) fn start<D: Disk>(
+pub(super) fn start<D: Disk>(
     core: &Rc<CoreContext>,
     shard: Rc<RefCell<Shard>>,
     reads: Rc<Reads>,
-    log: DiskLog,
+    (log, clock): (DiskLog, TrustedClock),
     checkpoints: CheckpointPlace<D>,
 ) {
-    spawn_background(retention::retain(Rc::clone(core), Rc::clone(&shard), log.clone()));
+    spawn_background(retention::retain(Rc::clone(core), Rc::clone(&shard), log.clone(), clock));
     spawn_background(drop_singles(Rc::clone(core), Rc::clone(&shard), log.clone()));
     spawn_background(housekeeping(Rc::clone(core), Rc::clone(&shard), reads));
     spawn_background(write_checkpoints(Rc::clone(core), shard, log, checkpoints));

@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use futures::future::join_all;
-
 use crate::routing::{Overloaded, ReadLease, ReplyFuture, Router};
 use silverback_model::{Epoch, ShardId};
 use silverback_storage::message::{
@@ -77,17 +75,29 @@ async fn look_all<Q: ReadCall + Clone>(router: &Router, question: &Q) -> Result<
     retry_moved(look_once).await
 }
 
+/// All were asked already: waiting for one after the other takes no longer than for all at once.
 async fn replies<Q: ReadCall>(
     asked: Vec<Result<ReplyFuture<ReadOf<Q>>, Overloaded>>,
 ) -> Vec<Result<Q::Reply, FanoutError>> {
-    join_all(asked.into_iter().map(|answer| async { Ok(answer?.await?) })).await
+    let mut replies = Vec::with_capacity(asked.len());
+    for reply in asked {
+        replies.push(match reply {
+            Ok(reply) => reply.await.map_err(FanoutError::from),
+            Err(overloaded) => Err(overloaded.into()),
+        });
+    }
+    replies
 }
 
 /// Every core's counters.
 pub(crate) async fn stats(router: &Router) -> Result<Vec<CoreStats>, FanoutError> {
     let ask = |shard| router.ask(shard, StatsRequest).map_err(Overloaded::from);
-    let answers = router.shards().map(ask).collect::<Result<Vec<_>, _>>()?;
-    Ok(join_all(answers).await)
+    let asked = router.shards().map(ask).collect::<Result<Vec<_>, _>>()?;
+    let mut replies = Vec::with_capacity(asked.len());
+    for reply in asked {
+        replies.push(reply.await);
+    }
+    Ok(replies)
 }
 
 /// Asks a shard for a checkpoint; returns its count of them once that one is on disk.

@@ -218,7 +218,7 @@ impl Router {
         question: Q,
         lease: &ReadLease,
     ) -> Result<ReplyFuture<ReadOf<Q>>, Overloaded> {
-        self.ask_with_permit(shard, ReadOf { ticket: lease.ticket().clone(), epoch, question }, lease)
+        self.ask_with_lease(shard, ReadOf { ticket: lease.ticket().clone(), epoch, question }, lease)
     }
 
     /// Has a shard delete something, among reads.
@@ -231,10 +231,10 @@ impl Router {
     ) -> Result<ReplyFuture<Box<Deletion>>, Overloaded> {
         let (ticket, selections) = (lease.ticket().clone(), Arc::clone(selections));
         let deletion = Deletion { ticket, epoch, selections, wait_max };
-        self.ask_with_permit(shard, Box::new(deletion), lease)
+        self.ask_with_lease(shard, Box::new(deletion), lease)
     }
 
-    fn ask_with_permit<C: ShardCall>(
+    fn ask_with_lease<C: ShardCall>(
         &self,
         shard: ShardId,
         question: C,

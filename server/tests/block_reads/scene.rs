@@ -14,11 +14,11 @@ use silverback_node_test_support::Node;
 use silverback_node_test_support::laid_blocks::{BlockSeries, RANGE_MS, put, put_as};
 use silverback_node_test_support::request::{self, PATH, body, headers};
 use silverback_node_test_support::written::Series;
-pub use silverback_test_support::now_ms;
+pub(crate) use silverback_test_support::now_ms;
 use silverback_test_support::prometheus::block::{uvarint, varint};
 use silverback_test_support::random::Random;
 
-pub const HOUR_MS: i64 = 3_600_000;
+pub(crate) const HOUR_MS: i64 = 3_600_000;
 /// What the node with blocks keeps in memory.
 const KEPT_MS: i64 = 6 * HOUR_MS;
 /// It takes nothing older; its clock goes on while samples are sent.
@@ -26,7 +26,7 @@ const SENT_AFTER_MS: i64 = 5 * 60_000;
 /// Blocks of late samples have numbers from here on.
 const LATE: u64 = 1000;
 
-pub struct Scene {
+pub(crate) struct Scene {
     pub of_memory: Node,
     pub over_border: Node,
     /// All samples lie between these times.
@@ -37,12 +37,16 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub fn start(shards: usize, seed: u64) -> Self {
+    pub(crate) fn start(shards: usize, seed: u64) -> Self {
         Self::start_damaging(shards, seed, |_, _| {})
     }
 
     /// With something done to the blocks, and to those of late samples, before the node starts.
-    pub fn start_damaging(shards: usize, seed: u64, damage: impl FnOnce(&[PathBuf], &[PathBuf])) -> Self {
+    pub(crate) fn start_damaging(
+        shards: usize,
+        seed: u64,
+        damage: impl FnOnce(&[PathBuf], &[PathBuf]),
+    ) -> Self {
         let now_ms = now_ms();
         let begin_ms = (now_ms - 14 * HOUR_MS).div_euclid(RANGE_MS) * RANGE_MS;
         let end_ms = now_ms - 60_000;
@@ -180,7 +184,7 @@ fn write(node: &Node, all: &[BlockSeries], from_ms: i64) {
 }
 
 /// Deletes half an hour of the first series of a name in a block, by the block's own tombstones.
-pub fn delete_half_an_hour(
+pub(crate) fn delete_half_an_hour(
     block: &Path,
     name: &str,
     begin_ms: i64,
@@ -208,7 +212,7 @@ pub fn delete_half_an_hour(
 }
 
 /// What lies in none of these ranges.
-pub fn without_series_in(series: Vec<Series>, ranges_ms: &[RangeInclusive<i64>]) -> Vec<Series> {
+pub(crate) fn without_series_in(series: Vec<Series>, ranges_ms: &[RangeInclusive<i64>]) -> Vec<Series> {
     let cut = |(labels, samples): Series| {
         let kept =
             samples.into_iter().filter(|(at_ms, _)| !ranges_ms.iter().any(|range| range.contains(at_ms)));
@@ -218,12 +222,12 @@ pub fn without_series_in(series: Vec<Series>, ranges_ms: &[RangeInclusive<i64>])
 }
 
 /// The sum of a metric over its labels.
-pub fn metric(node: &Node, name: &str) -> f64 {
+pub(crate) fn metric(node: &Node, name: &str) -> f64 {
     let text = node.get("/metrics").text();
     let is_own = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
     text.lines().filter(is_own).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
 }
 
-pub fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

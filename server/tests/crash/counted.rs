@@ -13,20 +13,20 @@ use silverback_test_support::http::Answer;
 const NAME: &str = "counted";
 
 /// The counter.
-pub struct Counted {
+pub(crate) struct Counted {
     start_ms: i64,
     written: i64,
 }
 
 impl Counted {
     /// Nothing is written yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         Self { start_ms: now.as_millis() as i64 - 3_600_000, written: 0 }
     }
 
     /// Writes the next samples, numbers from 1, each in a request of its own.
-    pub fn write(&mut self, node: &mut NodeProcess, samples: usize) {
+    pub(crate) fn write(&mut self, node: &mut NodeProcess, samples: usize) {
         for _ in 0..samples {
             let answer = self.try_write(node);
             assert_eq!(answer.status, 204, "{}", answer.text());
@@ -34,7 +34,7 @@ impl Counted {
     }
 
     /// Writes the next sample. A later attempt takes the next one, whatever the answer is.
-    pub fn try_write(&mut self, node: &mut NodeProcess) -> Answer {
+    pub(crate) fn try_write(&mut self, node: &mut NodeProcess) -> Answer {
         self.written += 1;
         let series = Series::new([("__name__", NAME)]);
         let series = series.sample(self.start_ms + self.written, self.written as f64);
@@ -42,7 +42,7 @@ impl Counted {
     }
 
     /// The numbers that are there.
-    pub fn read(&self, node: &mut NodeProcess) -> Vec<i64> {
+    pub(crate) fn read(&self, node: &mut NodeProcess) -> Vec<i64> {
         let query = query(&[("__name__", Type::Eq, NAME)], (i64::MIN, i64::MAX));
         let answer = node.post("/api/v1/read", &READ_HEADERS, &read_body(vec![query], &[1]));
         let series = series_of(&frames_of(&answer));

@@ -48,7 +48,7 @@ fn delete(node: &mut NodeProcess, form: &str) {
 }
 
 /// Has each shard write a checkpoint.
-pub fn write_checkpoints(node: &mut NodeProcess, shards: u32) {
+pub(crate) fn write_checkpoints(node: &mut NodeProcess, shards: u32) {
     let address = node.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

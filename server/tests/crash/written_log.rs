@@ -10,17 +10,17 @@ use crate::counted::Counted;
 use crate::home;
 
 /// What its node is started with.
-pub const ARGUMENTS: [&str; 2] = ["--shards=1", "--wal-segment-bytes=1MiB"];
+pub(crate) const ARGUMENTS: [&str; 2] = ["--shards=1", "--wal-segment-bytes=1MiB"];
 /// Where it is.
-pub const GENERATION: &str = "g1-s1";
+pub(crate) const GENERATION: &str = "g1-s1";
 /// Its segment.
-pub const SEGMENT: &str = "00000000000000000001.wal";
+pub(crate) const SEGMENT: &str = "00000000000000000001.wal";
 
 /// Groups in the log.
-pub const GROUPS: usize = 100;
+pub(crate) const GROUPS: usize = 100;
 
 /// A log whose node was killed.
-pub struct WrittenLog {
+pub(crate) struct WrittenLog {
     /// Its data directory.
     pub home: Home,
     /// What is in it.
@@ -33,12 +33,12 @@ pub struct WrittenLog {
 
 impl WrittenLog {
     /// One of [`GROUPS`] groups.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self::with_groups(name, GROUPS)
     }
 
     /// One of so many groups.
-    pub fn with_groups(name: &str, groups: usize) -> Self {
+    pub(crate) fn with_groups(name: &str, groups: usize) -> Self {
         let (home, mut counted) = (home(name), Counted::new());
         let mut node = home.start_ready(&ARGUMENTS);
         counted.write(&mut node, groups);
@@ -50,29 +50,29 @@ impl WrittenLog {
     }
 
     /// Where a group begins: each has a block of its own, and the header has the first.
-    pub fn group_at(&self, group: usize) -> u64 {
+    pub(crate) fn group_at(&self, group: usize) -> u64 {
         group as u64 * self.block_bytes
     }
 
     /// Writes over what is there.
-    pub fn overwrite(&self, at: u64, bytes: &[u8]) {
+    pub(crate) fn overwrite(&self, at: u64, bytes: &[u8]) {
         OpenOptions::new().write(true).open(&self.segment).unwrap().write_all_at(bytes, at).unwrap();
     }
 
     /// Starts its node with an argument more.
-    pub fn start_with(&self, argument: &str) -> NodeProcess {
+    pub(crate) fn start_with(&self, argument: &str) -> NodeProcess {
         self.home.start_ready(&[&ARGUMENTS[..], &[argument]].concat())
     }
 
     /// All samples are there but those of `lost`.
-    pub fn check_read(&self, node: &mut NodeProcess, lost: &[i64]) {
+    pub(crate) fn check_read(&self, node: &mut NodeProcess, lost: &[i64]) {
         let expect: Vec<i64> = (1..=GROUPS as i64).filter(|number| !lost.contains(number)).collect();
         assert_eq!(self.counted.read(node), expect);
     }
 }
 
 /// All of `parts` are in the text.
-pub fn check_holds(text: &str, parts: &[&str]) {
+pub(crate) fn check_holds(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }

@@ -14,7 +14,7 @@ type Bits = (u32, i64, u64);
 type Rows = (Vec<Bits>, Vec<(u32, Vec<u8>)>);
 
 /// Panics where the two disagree. Returns whether the batch is taken.
-pub fn check(bytes: &[u8]) -> bool {
+pub(crate) fn check(bytes: &[u8]) -> bool {
     let expected = v1::Batch::decode(bytes);
     let (mut floats, mut histograms) = Rows::default();
     let outcome = Columns::read(WireReader::new(bytes, 0)).and_then(|columns| {

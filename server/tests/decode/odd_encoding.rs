@@ -4,11 +4,11 @@
 use silverback_proto::{prometheus, write_v2};
 
 /// Decides at each turn how odd the encoding gets; a small generator, so that cases shrink.
-pub struct Whim(u64);
+pub(crate) struct Whim(u64);
 
 impl Whim {
     /// The seed zero is never odd.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -83,7 +83,7 @@ fn sample(whim: &mut Whim, value: f64, timestamp: i64) -> Vec<u8> {
 }
 
 /// A remote write 1 request.
-pub fn encode_v1(whim: &mut Whim, request: &prometheus::WriteRequest) -> Vec<u8> {
+pub(crate) fn encode_v1(whim: &mut Whim, request: &prometheus::WriteRequest) -> Vec<u8> {
     let mut fields = Fields::new();
     for series in &request.timeseries {
         let series = series_v1(whim, series);
@@ -113,7 +113,7 @@ fn series_v1(whim: &mut Whim, series: &prometheus::TimeSeries) -> Vec<u8> {
 }
 
 /// A remote write 2 request.
-pub fn encode_v2(whim: &mut Whim, request: &write_v2::Request) -> Vec<u8> {
+pub(crate) fn encode_v2(whim: &mut Whim, request: &write_v2::Request) -> Vec<u8> {
     let mut fields = Fields::new();
     fields.extend(request.symbols.iter().map(|symbol| len_field(whim, 4, symbol.as_bytes())));
     for series in &request.timeseries {

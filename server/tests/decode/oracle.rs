@@ -11,11 +11,11 @@ use silverback_proto::prometheus::{TimeSeries, WriteRequest};
 use silverback_proto::{thanos, write_v2};
 
 /// Labels and samples of one series.
-pub type Series = (Vec<(String, String)>, Vec<Sample>);
+pub(crate) type Series = (Vec<(String, String)>, Vec<Sample>);
 
 /// What a request comes to.
 #[derive(Debug, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The good series that have samples, in order.
     pub series: Vec<Series>,
     /// Native histograms of good series.
@@ -32,7 +32,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// What the decoder made of it, to compare.
-    pub fn of_decoder(series: Vec<Series>, tally: &RequestTally) -> Self {
+    pub(crate) fn of_decoder(series: Vec<Series>, tally: &RequestTally) -> Self {
         Self {
             series,
             histograms: tally.histograms,
@@ -56,12 +56,12 @@ impl Outcome {
 }
 
 /// What a remote write 1 request comes to.
-pub fn outcome_v1(request: &WriteRequest) -> Outcome {
+pub(crate) fn outcome_v1(request: &WriteRequest) -> Outcome {
     Outcome { metadata: request.metadata.len() as u64, ..outcome_of(&request.timeseries) }
 }
 
 /// What a Thanos router's request comes to; `None`: it is another tenant's than `own`.
-pub fn outcome_thanos(request: &thanos::WriteRequest, own: &str) -> Option<Outcome> {
+pub(crate) fn outcome_thanos(request: &thanos::WriteRequest, own: &str) -> Option<Outcome> {
     let is_own = |tenant: &str| tenant.is_empty() || tenant == own;
     let parts = &request.timeseries_tenant_data;
     if parts.is_empty() {
@@ -91,7 +91,7 @@ fn outcome_of<'a>(series: impl IntoIterator<Item = &'a TimeSeries>) -> Outcome {
 }
 
 /// What a remote write 2 request comes to.
-pub fn outcome_v2(request: &write_v2::Request) -> Outcome {
+pub(crate) fn outcome_v2(request: &write_v2::Request) -> Outcome {
     let mut outcome = Outcome::default();
     for series in &request.timeseries {
         let all = series.samples.len() + series.histograms.len();
@@ -117,7 +117,7 @@ pub fn outcome_v2(request: &write_v2::Request) -> Outcome {
 }
 
 /// The start timestamps of the good series' samples, 0 where one has none.
-pub fn starts_v2(request: &write_v2::Request) -> Vec<Vec<i64>> {
+pub(crate) fn starts_v2(request: &write_v2::Request) -> Vec<Vec<i64>> {
     let alone = |series: &write_v2::TimeSeries| {
         let symbols = request.symbols.clone();
         outcome_v2(&write_v2::Request { symbols, timeseries: vec![series.clone()] })

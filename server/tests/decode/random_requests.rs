@@ -53,7 +53,7 @@ fn sample() -> impl Strategy<Value = (f64, i64)> {
     (any::<u64>().prop_map(f64::from_bits), prop_oneof![any::<i64>(), Just(0), 1.7e12 as i64..1.8e12 as i64])
 }
 
-pub fn series_v1() -> impl Strategy<Value = prometheus::TimeSeries> {
+pub(crate) fn series_v1() -> impl Strategy<Value = prometheus::TimeSeries> {
     (labels(), vec(sample(), 0..4), 0..2_usize, 0..2_usize).prop_map(
         |(labels, samples, exemplars, histograms)| prometheus::TimeSeries {
             labels: labels.into_iter().map(|(name, value)| prometheus::Label { name, value }).collect(),

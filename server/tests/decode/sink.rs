@@ -9,7 +9,7 @@ use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
 use silverback_storage::message::{LabelSpan, WriteBody};
 
 /// A series as it came out: labels and samples.
-pub type Series = (Vec<(String, String)>, Vec<Sample>);
+pub(crate) type Series = (Vec<(String, String)>, Vec<Sample>);
 
 #[derive(Default)]
 struct Collected(Vec<(SeriesId, LabelSpan, u32, Vec<Sample>)>);
@@ -35,7 +35,7 @@ impl SeriesSink for CollectedStarts {
 }
 
 /// Decodes `bytes` for the start timestamps of its samples, when its label sets are new and when they are known.
-pub fn decode_starts(version: Version, bytes: &[u8]) -> Result<Vec<Vec<i64>>, MalformedError> {
+pub(crate) fn decode_starts(version: Version, bytes: &[u8]) -> Result<Vec<Vec<i64>>, MalformedError> {
     let (mut decoder, hasher) = (Decoder::default(), fresh_tenant());
     let mut decoded = || {
         let mut body = WriteBody { bytes: bytes.to_vec().into(), ..WriteBody::default() };
@@ -60,7 +60,7 @@ impl SeriesSink for Collected {
 
 /// Decodes `bytes` in slices of `series_max` series and checks what holds for every request: ids
 /// are those of the labels, sample counts are kept, and the tally is of what came out.
-pub fn decode_with(
+pub(crate) fn decode_with(
     decoder: &mut Decoder,
     hasher: &SeriesIdHasher,
     version: Version,
@@ -71,7 +71,7 @@ pub fn decode_with(
 }
 
 /// The same of a request that is begun.
-pub fn decode_started(
+pub(crate) fn decode_started(
     decoder: &mut Decoder,
     hasher: &SeriesIdHasher,
     mut decoding: Decoding,
@@ -107,7 +107,7 @@ fn fresh_tenant() -> SeriesIdHasher {
 }
 
 /// [`decode_with`] label sets that were not seen before, and then twice more.
-pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, RequestTally), MalformedError> {
+pub(crate) fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, RequestTally), MalformedError> {
     let hasher = fresh_tenant();
     DECODER.with_borrow_mut(|decoder| {
         let first = decode_with(decoder, &hasher, version, bytes, usize::MAX / 8);
@@ -120,7 +120,7 @@ pub fn decode(version: Version, bytes: &[u8]) -> Result<(Vec<Series>, RequestTal
 }
 
 /// Decodes `bytes` after `before`, and holds that against what comes of them where nothing was seen before.
-pub fn check_after(version: Version, before: &[u8], bytes: &[u8]) {
+pub(crate) fn check_after(version: Version, before: &[u8], bytes: &[u8]) {
     let (hasher, other) = (fresh_tenant(), fresh_tenant());
     DECODER.with_borrow_mut(|decoder| {
         let _seen = decode_with(decoder, &hasher, version, before, usize::MAX / 8);
@@ -130,7 +130,7 @@ pub fn check_after(version: Version, before: &[u8], bytes: &[u8]) {
 }
 
 /// The same with a byte of `bytes` that is another one before.
-pub fn check_after_another_byte(version: Version, bytes: &[u8]) {
+pub(crate) fn check_after_another_byte(version: Version, bytes: &[u8]) {
     let Some(at) = bytes
         .iter()
         .fold(bytes.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))

@@ -10,7 +10,7 @@ use silverback_model::SeriesIdHasher;
 use crate::sink::{Series, decode_started};
 
 /// Whose samples are taken.
-pub const OWN: &str = "default-tenant";
+pub(crate) const OWN: &str = "default-tenant";
 
 thread_local! {
     /// Kept, like that of a core, so that a fuzzer needn't make one for each input.
@@ -28,7 +28,7 @@ fn survey(bytes: &[u8], fields_max: usize) -> Result<SeriesIn, WriteRejected> {
 }
 
 /// The series of a request, and what was counted.
-pub fn decode(bytes: &[u8]) -> Result<(Vec<Series>, RequestTally), WriteRejected> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Vec<Series>, RequestTally), WriteRejected> {
     let series_in = survey(bytes, usize::MAX / 8);
     assert_eq!(series_in, survey(bytes, 1), "steps change nothing");
     let (series_in, hasher) = (series_in?, SeriesIdHasher::new(7, "tenant"));

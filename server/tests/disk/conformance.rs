@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use silverback_host::disk::{Disk, DiskError, File, Operation};
 
 /// Runs all of it.
-pub async fn check<D: Disk>(disk: &D) {
+pub(crate) async fn check<D: Disk>(disk: &D) {
     the_last_block_is_padded_with_zeros(disk).await;
     a_file_grows_at_its_end_and_past_it(disk).await;
     an_overwrite_changes_its_blocks_alone(disk).await;

@@ -9,7 +9,7 @@ use silverback_test_support::Scratch;
 use crate::{START_MS, Seeds};
 
 /// Small ones, and one that is cut.
-pub fn files() -> Seeds {
+pub(crate) fn files() -> Seeds {
     let one = packed(&[series("a", 3, 0)]);
     let cut = [&one[..2], &[20, 0], &one[4..one.len() - 30]].concat();
     let several = packed(&[series("a", 130, 0), series("b", 2, 0), series("c", 0, 3)]);

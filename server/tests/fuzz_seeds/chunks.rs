@@ -6,7 +6,7 @@ use silverback_model::{STALE_NAN_BITS, Sample};
 use crate::{START_MS, Seeds};
 
 /// Chunks as our appenders write them, the encoding in front, and one of each that ends early.
-pub fn decode() -> Seeds {
+pub(crate) fn decode() -> Seeds {
     let regular = chunk((0..100).map(|n| (n * 15_000, n as f64)));
     let noise = chunk(
         (0..60).map(|n| (n * 15_000 + n % 7, f64::from_bits(0x3ff0_0000_0000_0000 | (n as u64) << 31))),
@@ -61,7 +61,7 @@ fn chunk(samples: impl IntoIterator<Item = (i64, f64)>) -> Vec<u8> {
 }
 
 /// What the target takes for a start time, a first value, and steps. Any bytes are some of these.
-pub fn roundtrip() -> Seeds {
+pub(crate) fn roundtrip() -> Seeds {
     let begin = [&START_MS.to_le_bytes()[..], &1.5_f64.to_bits().to_le_bytes()].concat();
     let with = |steps: &[u8]| [&begin, steps].concat();
     let ascending: Vec<u8> = (0..=255).collect();

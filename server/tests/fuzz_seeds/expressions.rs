@@ -3,7 +3,7 @@
 use crate::Seeds;
 
 /// Texts with what an expression may have in it.
-pub fn promql() -> Seeds {
+pub(crate) fn promql() -> Seeds {
     let text = |text: &str| text.as_bytes().to_vec();
     vec![
         ("cut", text("{\"my.name\", a=~\"b|c\", \"d e\"!~`f`}[5m")),

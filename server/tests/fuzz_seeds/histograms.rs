@@ -36,7 +36,7 @@ fn float(growth: u64) -> Histogram {
 }
 
 /// Messages as senders write them.
-pub fn message() -> Seeds {
+pub(crate) fn message() -> Seeds {
     let of = |histogram: Histogram| {
         let mut out = Vec::new();
         let times = HistogramTimes { timestamp_ms: START_MS, start_timestamp_ms: START_MS - 1000 };
@@ -52,7 +52,7 @@ pub fn message() -> Seeds {
 }
 
 /// Chunks as our appender writes them, their kind in front.
-pub fn chunk() -> Seeds {
+pub(crate) fn chunk() -> Seeds {
     let of = |kind: u8, histograms: &[Histogram]| {
         let mut open = OpenHistogram::start(START_MS, &histograms[0], None);
         for (n, histogram) in (1..).zip(&histograms[1..]) {

@@ -3,7 +3,7 @@
 use crate::{START_MS, Seeds};
 
 /// Prometheus' text format.
-pub fn prometheus() -> Seeds {
+pub(crate) fn prometheus() -> Seeds {
     let usual = format!(
         "# HELP up Whether.\n# TYPE up gauge\nup{{job=\"node\",instance=\"a:9100\"}} 1 {START_MS}\n\
          up{{job=\"node\",instance=\"b:9100\"}} 0 {START_MS}\nroom_temperature 21.5\n"
@@ -18,7 +18,7 @@ pub fn prometheus() -> Seeds {
 }
 
 /// InfluxDB's line protocol.
-pub fn influx() -> Seeds {
+pub(crate) fn influx() -> Seeds {
     let usual = format!(
         "cpu,cpu=cpu0,host=a usage_idle=99.5,usage_user=0.25 {START_MS}\nmem,host=a used=12345i,free=7u,swap=f {START_MS}\n"
     );

@@ -18,14 +18,14 @@ const NODE_SEED: u64 = 1;
 const FILE_NUMBER: u64 = 2;
 
 /// Payloads with every kind of record, and one that ends early.
-pub fn records() -> Seeds {
+pub(crate) fn records() -> Seeds {
     let (group, snapshot) = (group(), snapshot());
     let cut = group[..group.len() - 3].to_vec();
     vec![("cut", cut), ("empty", Vec::new()), ("group", group), ("snapshot", snapshot)]
 }
 
 /// Whole frames and headers; with a sign that the target is to make the checksum itself, too.
-pub fn frames() -> Seeds {
+pub(crate) fn frames() -> Seeds {
     let payload = group();
     let frame =
         [&encode_header(FrameKey::new(NODE_SEED), FILE_NUMBER, Lsn(3), &[&payload])[..], &payload].concat();

@@ -24,7 +24,7 @@ fn exemplar(labels: &[u8]) -> Vec<u8> {
 }
 
 /// Remote write 1.
-pub fn remote_write_v1() -> Seeds {
+pub(crate) fn remote_write_v1() -> Seeds {
     let labels = [label(b"__name__", b"up"), label(b"instance", b"a:9100"), label(b"job", b"node")].concat();
     let usual = series_v1(&[labels, sample(START_MS, 1.5)]).repeat(2);
     let odd = [
@@ -60,7 +60,7 @@ pub fn remote_write_v1() -> Seeds {
 }
 
 /// Remote write 2.
-pub fn remote_write_v2() -> Seeds {
+pub(crate) fn remote_write_v2() -> Seeds {
     let table = symbols(&[b"", b"__name__", b"up", b"job", b"a"]);
     let said = [number(1, 1), number(3, 4), number(4, 3)].concat();
     let beside = [field(4, &exemplar(&refs(&[3, 4]))), field(5, &said)].concat();
@@ -80,7 +80,7 @@ pub fn remote_write_v2() -> Seeds {
 }
 
 /// Requests of Thanos' routers: of one tenant, of several, both, and what is refused.
-pub fn thanos() -> Seeds {
+pub(crate) fn thanos() -> Seeds {
     let [bad, odd, usual] =
         remote_write_v1().try_into().map(|seeds: [_; 3]| seeds.map(|(_, bytes)| bytes)).expect("three");
     let tenant = field(2, b"default-tenant");
@@ -94,7 +94,7 @@ pub fn thanos() -> Seeds {
 }
 
 /// Snappy's block format: a literal, copies, and a length that isn't there.
-pub fn snappy() -> Seeds {
+pub(crate) fn snappy() -> Seeds {
     let compress = |bytes: &[u8]| snap::raw::Encoder::new().compress_vec(bytes).unwrap();
     let request = remote_write_v1().pop().expect("the usual one").1;
     let compressed = compress(&request.repeat(20));
@@ -114,7 +114,7 @@ fn at_once_value() -> Vec<u8> {
 }
 
 /// Batches and definitions: the target reads all bytes as either.
-pub fn grpc_ingest() -> Seeds {
+pub(crate) fn grpc_ingest() -> Seeds {
     let batch = v1::Batch {
         number: 1,
         base_timestamp_ms: START_MS,
@@ -159,7 +159,7 @@ pub fn grpc_ingest() -> Seeds {
 }
 
 /// OTLP: a metric of each kind, of a resource and a scope with attributes.
-pub fn otlp() -> Seeds {
+pub(crate) fn otlp() -> Seeds {
     let request = |metrics: Vec<Metric>| {
         let text = |text: &str| AnyValue { value: Some(Value::StringValue(text.into())) };
         let attribute = |key: &str, value: &str| KeyValue { key: key.into(), value: Some(text(value)) };

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Series by their labels' JSON; each sample as its JSON, `[seconds,"value"]`.
-pub type Answer = BTreeMap<String, Vec<String>>;
+pub(crate) type Answer = BTreeMap<String, Vec<String>>;
 
 /// The number of samples that are the same, or the first difference.
-pub fn compare(expected: &Answer, actual: &Answer) -> Result<usize, String> {
+pub(crate) fn compare(expected: &Answer, actual: &Answer) -> Result<usize, String> {
     compare_keys(expected.keys(), actual.keys())?;
     for (labels, samples) in expected {
         let read = &actual[labels];
@@ -24,7 +24,7 @@ pub fn compare(expected: &Answer, actual: &Answer) -> Result<usize, String> {
 }
 
 /// The number of members that are the same, or the first difference.
-pub fn compare_sets(expected: &BTreeSet<String>, actual: &BTreeSet<String>) -> Result<usize, String> {
+pub(crate) fn compare_sets(expected: &BTreeSet<String>, actual: &BTreeSet<String>) -> Result<usize, String> {
     compare_keys(expected.iter(), actual.iter())
 }
 

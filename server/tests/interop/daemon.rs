@@ -10,24 +10,29 @@ use crate::http;
 const LOG_LINES_SHOWN: usize = 30;
 
 /// A running server.
-pub struct Daemon(Process);
+pub(crate) struct Daemon(Process);
 
 impl Daemon {
     /// Starts a program; what it prints goes to its log.
-    pub fn start(name: &str, program: impl AsRef<Path>, arguments: &[String], scratch: &Scratch) -> Self {
+    pub(crate) fn start(
+        name: &str,
+        program: impl AsRef<Path>,
+        arguments: &[String],
+        scratch: &Scratch,
+    ) -> Self {
         let mut command = Command::new(program.as_ref());
         command.args(arguments).current_dir(scratch.path());
         Self(Process::start(command, scratch.join(&format!("{name}.log"))))
     }
 
     /// Waits until it says so.
-    pub fn wait_until_ready(&mut self, port: u16) {
+    pub(crate) fn wait_until_ready(&mut self, port: u16) {
         let is_ready = || http::get(port, "/-/ready").is_ok_and(|answer| answer.status == 200);
         self.0.wait_until("readiness", |_| is_ready().then_some(()));
     }
 
     /// The end of its log.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         let log = self.0.told();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")

@@ -8,7 +8,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What came back.
-pub struct Response {
+pub(crate) struct Response {
     /// The status.
     pub status: u16,
     /// All header lines.
@@ -18,12 +18,12 @@ pub struct Response {
 }
 
 /// Gets a path.
-pub fn get(port: u16, path: &str) -> io::Result<Response> {
+pub(crate) fn get(port: u16, path: &str) -> io::Result<Response> {
     request(port, &format!("GET {path} HTTP/1.0\r\n\r\n"), &[])
 }
 
 /// Posts a body; `headers` are whole lines, each with its end.
-pub fn post(port: u16, path: &str, headers: &str, body: &[u8]) -> io::Result<Response> {
+pub(crate) fn post(port: u16, path: &str, headers: &str, body: &[u8]) -> io::Result<Response> {
     request(port, &format!("POST {path} HTTP/1.0\r\n{headers}Content-Length: {}\r\n\r\n", body.len()), body)
 }
 
@@ -42,7 +42,7 @@ fn request(port: u16, head: &str, body: &[u8]) -> io::Result<Response> {
 }
 
 /// A query parameter's value, escaped.
-pub fn escape(value: &str) -> String {
+pub(crate) fn escape(value: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),

@@ -12,7 +12,7 @@ use crate::daemon::Daemon;
 use crate::http::{self, escape};
 
 /// What a Prometheus is for.
-pub enum Role<'a> {
+pub(crate) enum Role<'a> {
     /// Scrapes itself and writes to the node.
     Sender {
         /// Its address.
@@ -72,7 +72,7 @@ impl Role<'_> {
 }
 
 /// A running Prometheus.
-pub struct Prometheus {
+pub(crate) struct Prometheus {
     /// Its process.
     pub daemon: Daemon,
     /// Where it listens.
@@ -81,7 +81,7 @@ pub struct Prometheus {
 
 impl Prometheus {
     /// Starts one with empty storage and waits until it is ready.
-    pub fn start(scratch: &Scratch, role: Role<'_>) -> Self {
+    pub(crate) fn start(scratch: &Scratch, role: Role<'_>) -> Self {
         let (name, port) = (role.name(), free_port());
         let configuration = scratch.join(&format!("{name}.yml"));
         fs::write(&configuration, role.configuration(port)).expect("a file in the scratch directory");
@@ -100,12 +100,12 @@ impl Prometheus {
     }
 
     /// PromQL at one moment.
-    pub fn query(&self, query: &str, time_s: u64) -> Answer {
+    pub(crate) fn query(&self, query: &str, time_s: u64) -> Answer {
         self.ask(&format!("/api/v1/query?query={}&time={time_s}", escape(query)))
     }
 
     /// PromQL at each second of a range.
-    pub fn query_range(&self, query: &str, start_s: u64, end_s: u64) -> Answer {
+    pub(crate) fn query_range(&self, query: &str, start_s: u64, end_s: u64) -> Answer {
         self.ask(&format!("/api/v1/query_range?query={}&start={start_s}&end={end_s}&step=1", escape(query)))
     }
 
@@ -117,12 +117,12 @@ impl Prometheus {
     }
 
     /// Until when remote write has sent all, by its own metric.
-    pub fn sent_until_s(&self) -> f64 {
+    pub(crate) fn sent_until_s(&self) -> f64 {
         self.metric("prometheus_remote_storage_queue_highest_sent_timestamp_seconds")
     }
 
     /// Fails when remote write dropped samples or had them refused.
-    pub fn lost_samples(&self) -> Result<usize, String> {
+    pub(crate) fn lost_samples(&self) -> Result<usize, String> {
         let lost = ["failed", "dropped"]
             .map(|how| self.metric(&format!("prometheus_remote_storage_samples_{how}_total")));
         let sent = self.metric("prometheus_remote_storage_samples_total");
@@ -139,13 +139,13 @@ impl Prometheus {
     }
 
     /// The end of its log.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.daemon.log()
     }
 }
 
 /// A label's values, from whatever speaks Prometheus' API on this port.
-pub fn label_values(port: u16, label: &str, start_s: u64, end_s: u64) -> BTreeSet<String> {
+pub(crate) fn label_values(port: u16, label: &str, start_s: u64, end_s: u64) -> BTreeSet<String> {
     let answer = get_json(port, &format!("/api/v1/label/{label}/values?start={start_s}&end={end_s}"));
     let values = answer["data"].as_array().into_iter().flatten();
     values.filter_map(|value| value.as_str().map(str::to_owned)).collect()

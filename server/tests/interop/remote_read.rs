@@ -9,7 +9,7 @@ use crate::http;
 
 /// The two kinds of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadKind {
+pub(crate) enum ReadKind {
     /// One snappy-compressed message.
     Samples = 0,
     /// A stream of frames with chunks.
@@ -18,7 +18,13 @@ pub enum ReadKind {
 
 /// Reads every series whose name matches `names` in one kind. Of chunks only their presence is
 /// read: each is as one sample, its number of samples.
-pub fn read(kind: ReadKind, port: u16, names: &str, start_ms: u64, end_ms: u64) -> Result<Answer, String> {
+pub(crate) fn read(
+    kind: ReadKind,
+    port: u16,
+    names: &str,
+    start_ms: u64,
+    end_ms: u64,
+) -> Result<Answer, String> {
     const REGEX: i32 = 2;
     let matcher = LabelMatcher { kind: REGEX, name: "__name__".to_owned(), value: names.to_owned() };
     let query = Query { start_ms: start_ms as i64 + 1, end_ms: end_ms as i64, matchers: vec![matcher] };

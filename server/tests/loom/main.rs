@@ -3,6 +3,10 @@
 //! The modules are the node's own files; only what they call `super::sync` is loom's here instead of
 //! std's. Loom runs a model again and again, each time with other switches between its threads and
 //! other values out of those that a load may see. Lanes and executors are glommio's, and not modelled.
+
+// In the node they are reached from outside their crate.
+#![allow(unreachable_pub)]
+
 #[path = "../../runtime/src/acceptors.rs"]
 mod acceptors;
 #[path = "../../host/src/arrivals.rs"]

@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 const TIMEOUT_S: &str = "30";
 
 /// What a command prints that must go well.
-pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S>) -> String {
+pub(crate) fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S>) -> String {
     output(program, arguments).unwrap_or_else(|reason| panic!("{program}: {reason}"))
 }
 
 /// What a command prints, or how it failed.
-pub fn output<S: AsRef<OsStr>>(
+pub(crate) fn output<S: AsRef<OsStr>>(
     program: &str,
     arguments: impl IntoIterator<Item = S>,
 ) -> Result<String, String> {
@@ -30,14 +30,14 @@ pub fn output<S: AsRef<OsStr>>(
 /// Whatever is mounted at a place, until this is dropped or the process ends, however it ends: from
 /// then on it has no name, and goes with the last file of it that is still open. The place goes too,
 /// with the directories above it that are empty then.
-pub struct LazyUnmount {
+pub(crate) struct LazyUnmount {
     /// Sleeps until its input ends, which it does with this process.
     watcher: Child,
 }
 
 impl LazyUnmount {
     /// To be made before the mount.
-    pub fn of(place: &Path) -> Self {
+    pub(crate) fn of(place: &Path) -> Self {
         const SCRIPT: &str = "trap '' INT TERM HUP; read -r _; \
             umount -l \"$1\"; rmdir -p --ignore-fail-on-non-empty \"$1\"";
 

@@ -17,7 +17,7 @@ use crate::command::LazyUnmount;
 use crate::volatile::{SECTOR_BYTES, VolatileDisk};
 
 /// The one file.
-pub const FILE_NAME: &str = "disk.img";
+pub(crate) const FILE_NAME: &str = "disk.img";
 
 const FILE: INodeNo = INodeNo(2);
 const ATTRIBUTES_HOLD: Duration = Duration::from_secs(3600);
@@ -26,7 +26,7 @@ const ATTRIBUTES_HOLD: Duration = Duration::from_secs(3600);
 type Powered = Arc<Mutex<Option<VolatileDisk>>>;
 
 /// A mounted directory with the one file in it.
-pub struct FuseFile {
+pub(crate) struct FuseFile {
     disk: Powered,
     // Before the session, whose own unmount refuses while the file is in use.
     _mount: LazyUnmount,
@@ -36,7 +36,7 @@ pub struct FuseFile {
 
 impl FuseFile {
     /// Serves `disk` as a file in `directory`, on a thread of its own.
-    pub fn serve(disk: VolatileDisk, directory: &Path) -> io::Result<Self> {
+    pub(crate) fn serve(disk: VolatileDisk, directory: &Path) -> io::Result<Self> {
         let size_bytes = disk.size_bytes();
         let disk = Arc::new(Mutex::new(Some(disk)));
         let mut config = Config::default();
@@ -47,12 +47,12 @@ impl FuseFile {
     }
 
     /// Takes the disk out: from here on all I/O on the file fails. `None` when that was done before.
-    pub fn take(&self) -> Option<VolatileDisk> {
+    pub(crate) fn take(&self) -> Option<VolatileDisk> {
         lock(&self.disk).take()
     }
 
     /// How often the file was synced.
-    pub fn syncs(&self) -> u64 {
+    pub(crate) fn syncs(&self) -> u64 {
         lock(&self.disk).as_ref().map_or(0, VolatileDisk::flushes)
     }
 }

@@ -17,7 +17,7 @@ use crate::volatile::{Survivors, VolatileDisk};
 const MOUNT_OPTIONS: &str = "commit=600,noatime";
 
 /// A machine that is up.
-pub struct Machine {
+pub(crate) struct Machine {
     place: PathBuf,
     boots: u32,
     // Dropped in this order.
@@ -29,7 +29,7 @@ impl Machine {
     /// One with a new, empty file system on a disk of so many bytes (16 MiB at least).
     ///
     /// Panics, with the reason, where this user or this machine can't have one.
-    pub fn new(disk_bytes: usize) -> Self {
+    pub(crate) fn new(disk_bytes: usize) -> Self {
         static MACHINES: AtomicU32 = AtomicU32::new(0);
 
         let number = MACHINES.fetch_add(1, Ordering::Relaxed);
@@ -41,19 +41,19 @@ impl Machine {
     }
 
     /// Where the file system is mounted. Another place after each restart.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.file_system.as_ref().expect("the machine is up").path
     }
 
     /// How often this boot has flushed the disk's cache.
-    pub fn flushes(&self) -> u64 {
+    pub(crate) fn flushes(&self) -> u64 {
         self.file.as_ref().expect("the machine is up").syncs()
     }
 
     /// Cuts the power, and calls `meanwhile` with the file system still mounted on a dead disk; what
     /// runs on it is to be ended there. Then the machine starts again: the file system is mounted
     /// from what the cut has left, its journal replayed.
-    pub fn cut_power(&mut self, survivors: Survivors, meanwhile: impl FnOnce(&Path)) {
+    pub(crate) fn cut_power(&mut self, survivors: Survivors, meanwhile: impl FnOnce(&Path)) {
         let file = self.file.as_ref().expect("the machine is up");
         let mut disk = file.take().expect("the power is cut once in a boot");
         disk.cut(survivors);

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 /// What a disk writes whole or not at all.
-pub const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 type Sector = [u8; SECTOR_BYTES];
 
 /// Of the sectors that were written but not flushed, those that a power cut leaves on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Survivors {
+pub(crate) enum Survivors {
     /// None.
     None,
     /// About half of them, whatever the order that they were written in: large writes are torn, and
@@ -24,7 +24,7 @@ pub enum Survivors {
 }
 
 /// The disk.
-pub struct VolatileDisk {
+pub(crate) struct VolatileDisk {
     stable: Vec<u8>,
     cache: BTreeMap<usize, Sector>,
     flushes: u64,
@@ -32,22 +32,22 @@ pub struct VolatileDisk {
 
 impl VolatileDisk {
     /// A disk of zeros, of whole sectors.
-    pub fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         assert!(bytes.is_multiple_of(SECTOR_BYTES));
         Self { stable: vec![0; bytes], cache: BTreeMap::new(), flushes: 0 }
     }
 
-    pub fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         self.stable.len()
     }
 
     /// How often the cache was flushed.
-    pub fn flushes(&self) -> u64 {
+    pub(crate) fn flushes(&self) -> u64 {
         self.flushes
     }
 
     /// What is at `offset`, as it was last written; less where the disk ends.
-    pub fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
         let end = offset.saturating_add(bytes).min(self.stable.len());
         let begin = offset.min(end);
         let mut read = self.stable[begin..end].to_vec();
@@ -61,7 +61,7 @@ impl VolatileDisk {
 
     /// Puts whole sectors into the cache; `false` when they aren't whole or not on the disk.
     #[must_use]
-    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
         let (sectors, rest) = bytes.as_chunks::<SECTOR_BYTES>();
         let fits = offset.checked_add(bytes.len()).is_some_and(|end| end <= self.stable.len());
         if !rest.is_empty() || !offset.is_multiple_of(SECTOR_BYTES) || !fits {
@@ -73,13 +73,13 @@ impl VolatileDisk {
     }
 
     /// Makes all that was written durable.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.flushes += 1;
         self.keep(|_| true);
     }
 
     /// Takes the power away.
-    pub fn cut(&mut self, survivors: Survivors) {
+    pub(crate) fn cut(&mut self, survivors: Survivors) {
         match survivors {
             Survivors::None => self.keep(|_| false),
             Survivors::Half { seed } => self.keep(|sector| coin(seed, sector as u64)),

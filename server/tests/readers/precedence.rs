@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 
 /// Starts a node on the last CPU; the calling thread, and those that it starts later, run on the others before all else.
-pub fn start_apart<T>(start: impl FnOnce() -> T) -> T {
+pub(crate) fn start_apart<T>(start: impl FnOnce() -> T) -> T {
     let cpus = allowed_cpus();
     let (last, others) = cpus.split_last().expect("a thread has a CPU");
     assert!(!others.is_empty(), "the node and its clients need a CPU each");
@@ -21,7 +21,7 @@ pub fn start_apart<T>(start: impl FnOnce() -> T) -> T {
 }
 
 /// The calling thread after all others.
-pub fn come_last() {
+pub(crate) fn come_last() {
     run("chrt", &["--idle", "--pid", "0", &own_thread()]);
 }
 

@@ -8,7 +8,7 @@ use silverback_model::limits::LABEL_VALUE_BYTES_MAX;
 use silverback_proto::prometheus::{Label, Sample, TimeSeries, WriteRequest};
 use silverback_test_support::Binary;
 use silverback_test_support::http::Kept;
-pub use silverback_test_support::now_ms;
+pub(crate) use silverback_test_support::now_ms;
 
 /// Known series that are written all the time.
 const KNOWN: usize = 400;
@@ -54,7 +54,7 @@ fn write(connection: &mut Kept, body: &[u8]) -> bool {
 }
 
 /// Writes one sample of each of so many series, and of some with a note as long as one may be.
-pub fn preload(node: &Binary, series: usize, noted: usize) {
+pub(crate) fn preload(node: &Binary, series: usize, noted: usize) {
     let (mut connection, at_ms) = (node.keep(), now_ms());
     let pod = |i: usize| format!("checkout-service-7d9f8c6b5-{i:06}");
     for lot in (0..series).step_by(LOT) {
@@ -69,19 +69,19 @@ pub fn preload(node: &Binary, series: usize, noted: usize) {
 }
 
 /// A sender of known series.
-pub struct Writer {
+pub(crate) struct Writer {
     connection: Kept,
     last_ms: i64,
 }
 
 impl Writer {
     /// Of a node.
-    pub fn new(node: &Binary) -> Self {
+    pub(crate) fn new(node: &Binary) -> Self {
         Self { connection: node.keep(), last_ms: now_ms() }
     }
 
     /// Writes at a fixed pace; a write's time counts from when it was due.
-    pub fn write_for(&mut self, time: Duration) -> Latencies {
+    pub(crate) fn write_for(&mut self, time: Duration) -> Latencies {
         let (began, mut latencies) = (Instant::now(), Vec::new());
         for number in 0.. {
             let due = began + number * INTERVAL;
@@ -101,7 +101,7 @@ impl Writer {
 
 /// How long writes took.
 #[derive(Debug, Clone, Copy)]
-pub struct Latencies {
+pub(crate) struct Latencies {
     /// Half took less.
     pub p50: Duration,
     /// One in a hundred took longer.

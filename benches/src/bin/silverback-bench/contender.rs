@@ -19,7 +19,7 @@ use crate::Ended;
 
 /// Serve remote write as the node does, on tokio, with shards behind locks: what the node is measured against
 #[derive(Debug, Args)]
-pub struct ContenderArgs {
+pub(crate) struct ContenderArgs {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value_t = Config::default().listen[0])]
     listen: SocketAddr,
@@ -60,7 +60,7 @@ fn ack_mode(text: &str) -> Result<AckMode, String> {
 }
 
 /// Serves until it gets a signal to end.
-pub fn run(arguments: ContenderArgs) -> Ended {
+pub(crate) fn run(arguments: ContenderArgs) -> Ended {
     runtime(&arguments)?.block_on(listen(arguments))?;
     Ok(ExitCode::SUCCESS)
 }

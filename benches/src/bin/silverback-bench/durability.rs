@@ -19,7 +19,7 @@ use crate::Ended;
 ///
 /// The parts are put together by benches/durability. Reports are JSON on standard output.
 #[derive(Debug, Args)]
-pub struct DurabilityArgs {
+pub(crate) struct DurabilityArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -50,7 +50,7 @@ enum Command {
 }
 
 /// Runs a part, and prints its report.
-pub fn run(arguments: DurabilityArgs) -> Ended {
+pub(crate) fn run(arguments: DurabilityArgs) -> Ended {
     match arguments.command {
         Command::Probe { directory, options } => print(&probe(&directory, &options)?)?,
         Command::Log(options) => print(&log::count(&options)?)?,

@@ -26,7 +26,7 @@ use crate::Ended;
 /// allowed, system calls and cache misses are counted, too.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
-pub struct FoundingArgs {
+pub(crate) struct FoundingArgs {
     /// Which of them; all where none is named
     #[arg(value_name = "COMPARISON", value_parser = known)]
     comparisons: Vec<String>,
@@ -60,7 +60,7 @@ fn job(json: &str) -> serde_json::Result<Job> {
 }
 
 /// Measures and judges.
-pub fn run(arguments: &FoundingArgs) -> Ended {
+pub(crate) fn run(arguments: &FoundingArgs) -> Ended {
     raise_file_limit()?;
     if let Some(job) = &arguments.side {
         println!("{}", serde_json::to_string(&job.run()?)?);

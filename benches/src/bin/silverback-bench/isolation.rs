@@ -14,7 +14,7 @@ use crate::Ended;
 ///
 /// The parts are put together by benches/isolation. Reports are JSON on standard output.
 #[derive(Debug, Args)]
-pub struct IsolationArgs {
+pub(crate) struct IsolationArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -34,7 +34,7 @@ enum Command {
 }
 
 /// Runs a part, and prints its report.
-pub fn run(arguments: IsolationArgs) -> Ended {
+pub(crate) fn run(arguments: IsolationArgs) -> Ended {
     match arguments.command {
         Command::Mixed(options) => println!("{}", serde_json::to_string_pretty(&mixed(&options)?)?),
         Command::Verdict { reports, only_faults } => {

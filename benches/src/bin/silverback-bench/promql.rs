@@ -33,7 +33,7 @@ const IN_FLIGHT: usize = 4;
 /// Debian's prometheus and victoria-metrics are taken from the path, where they are installed. Loopback; all servers
 /// have all CPUs, and one works at a time.
 #[derive(Debug, Args)]
-pub struct PromqlArgs {
+pub(crate) struct PromqlArgs {
     /// Instances, of 130 series each; 1,000 have 100,000 counters
     #[arg(long, default_value_t = 100)]
     instances: usize,
@@ -73,7 +73,7 @@ struct Filled {
 }
 
 /// Measures and judges.
-pub fn run(arguments: &PromqlArgs) -> Ended {
+pub(crate) fn run(arguments: &PromqlArgs) -> Ended {
     let bounds = measure(arguments)?;
     println!();
     bounds.iter().for_each(|bound| println!("- {bound}"));

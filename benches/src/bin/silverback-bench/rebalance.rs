@@ -21,7 +21,7 @@ use crate::Ended;
 ///
 /// Node and senders are one process and share the machine's CPUs.
 #[derive(Debug, Args)]
-pub struct RebalanceArgs {
+pub(crate) struct RebalanceArgs {
     /// Seconds of each stage
     #[arg(long, default_value_t = 20)]
     seconds: usize,
@@ -38,7 +38,7 @@ pub struct RebalanceArgs {
 
 /// Measures and judges.
 #[tokio::main(flavor = "current_thread")]
-pub async fn run(arguments: &RebalanceArgs) -> Ended {
+pub(crate) async fn run(arguments: &RebalanceArgs) -> Ended {
     let data_dir = arguments.disk.join(format!("rebalance-{}", std::process::id()));
     std::fs::create_dir_all(&data_dir)?;
     let judged = measure(arguments, &data_dir).await;

@@ -28,7 +28,7 @@ use crate::Ended;
 /// Reports are JSON on standard output; progress and a summary go to standard error.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -72,7 +72,7 @@ enum Command {
 }
 
 /// Runs a step, and prints its report.
-pub fn run(arguments: ReplayArgs) -> Ended {
+pub(crate) fn run(arguments: ReplayArgs) -> Ended {
     match arguments.command {
         Command::Gen { file, options } => dataset::write(&file, &options.with_fixed_start())?,
         Command::Run { file, options } => {

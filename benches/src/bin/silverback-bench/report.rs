@@ -16,6 +16,7 @@ use silverback_benches::report::loads::{self, Load, SHORT, Size};
 use silverback_benches::report::rounds::{self, Ground, Rounds};
 use silverback_benches::report::section::{Context, LAYOUTS, Written, summary};
 use silverback_benches::report::side::{Paths, Programs, Side};
+use silverback_load::machine::Machine;
 use silverback_load::usage::raise_file_limit;
 
 use crate::Ended;
@@ -36,7 +37,8 @@ const WRITTEN_ROUNDS_MIN: usize = 3;
 ///   silverback-bench report --short                    five short rounds beside the contender: fails where a
 ///                                                      ratio falls below the least that was kept, by a tenth or
 ///                                                      by what is written down for its load
-///   silverback-bench report --short --keep             three such runs, of which the least ratios are kept
+///   silverback-bench report --short --keep             three such runs, of which the least ratios are kept,
+///                                                      beside those of other kinds of machines
 ///   silverback-bench report --check                    fails where figures are older than the code and aren't
 ///                                                      marked so; --mark marks them
 ///
@@ -45,7 +47,7 @@ const WRITTEN_ROUNDS_MIN: usize = 3;
 /// run. Samples that weren't stored are a failure, not a figure.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// What is done
     #[command(flatten)]
     form: Form,
@@ -82,7 +84,7 @@ pub struct ReportArgs {
     /// The ratios that were kept
     #[arg(long, value_name = "FILE", default_value = "benches/ratios.json")]
     ratios: PathBuf,
-    /// Run the short form three times and keep each load's least ratio
+    /// Run the short form three times and keep each load's least ratio on this kind of machine
     #[arg(long, requires = "short")]
     keep: bool,
 }
@@ -113,7 +115,7 @@ fn known(name: &str) -> Result<String, String> {
 }
 
 /// Does what it is asked for.
-pub fn run(arguments: &ReportArgs) -> Ended {
+pub(crate) fn run(arguments: &ReportArgs) -> Ended {
     let Form { short, check, mark, .. } = arguments.form;
     match (short, check, mark) {
         (true, ..) => short_form(arguments),
@@ -335,10 +337,10 @@ fn told(judged: Vec<Judged>) -> Vec<Judged> {
 /// Writes the least ratios of `code` beside what else is written down. Fails, after that, where a load has none.
 fn keep(ratios: &Path, code: &Code, mut kept: Kept, loads: &[Load], runs: &[Vec<Judged>]) -> Ended {
     code.check_same(&Code::look(Path::new("."), Figures::Report)?)?;
-    let mut ended = ExitCode::SUCCESS;
+    let (mut ended, machine) = (ExitCode::SUCCESS, Machine::look().cpu);
     for load in loads {
-        match KeptRatio::of(load.name, runs, &code.to_string()) {
-            Some(ratio) => kept.entry(load.name.to_owned()).or_default().ratio = Some(ratio),
+        match KeptRatio::of(load.name, runs, &machine, &code.to_string()) {
+            Some(ratio) => kept.entry(load.name.to_owned()).or_default().keep(ratio),
             None => {
                 eprintln!("{}: could not be measured, so nothing new is kept of it", load.name);
                 ended = ExitCode::FAILURE;

@@ -25,7 +25,7 @@ const BODY_BYTES_MAX: u64 = 1 << 20;
 /// older than the code.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
-pub struct SectionArgs {
+pub(crate) struct SectionArgs {
     /// The section's name in the document
     name: String,
     /// The document
@@ -40,7 +40,7 @@ pub struct SectionArgs {
 }
 
 /// Measures and writes.
-pub fn run(arguments: &SectionArgs) -> Ended {
+pub(crate) fn run(arguments: &SectionArgs) -> Ended {
     let SectionArgs { name, out, .. } = arguments;
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", out.display());
     let read = || fs::read_to_string(out).map_err(|error| failed(&error));

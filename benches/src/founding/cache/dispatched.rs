@@ -20,7 +20,7 @@ use super::{Meter, Work};
 
 /// What the owners are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub(super) enum Owner {
     /// A thread with a `LocalSet`, wherever the kernel puts it.
     LocalSet,
     /// A thread on a CPU of its own, that does one operation after the other.
@@ -49,7 +49,7 @@ impl Sender {
 }
 
 /// Does the work.
-pub fn run(work: &Work, meter: &Arc<Meter>, owner: Owner) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(work: &Work, meter: &Arc<Meter>, owner: Owner) -> Result<(), Box<dyn Error>> {
     let (mut senders, mut threads) = (Vec::new(), Vec::new());
     for (part, cpu) in cpus(work.cores)?.into_iter().enumerate() {
         let parts = work.cores;

@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use silverback_load::random::SplitMix;
 
 /// Words of a block: 16 KiB.
-pub const WORDS: usize = (16 << 10) / size_of::<u64>();
+pub(super) const WORDS: usize = (16 << 10) / size_of::<u64>();
 /// Ids that there are.
-pub const IDS: u32 = 1024;
+pub(super) const IDS: u32 = 1024;
 /// Blocks that an item keeps, the newest: 64 MiB of all items, more than the caches hold.
 const KEPT: usize = 4;
 /// Buffers that a thread keeps for its next operations.
 const BUFFERS_MAX: usize = 256;
 
 /// What an operation carries there or back.
-pub type Block = Vec<u64>;
+pub(super) type Block = Vec<u64>;
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub(super) enum Kind {
     /// A block is appended.
     Write,
     /// The newest block is copied out.
@@ -31,7 +31,7 @@ pub enum Kind {
 /// One operation on one item. A write takes a buffer there, a read brings one back; whoever has used it
 /// keeps it.
 #[derive(Debug)]
-pub struct Operation {
+pub(super) struct Operation {
     kind: Kind,
     /// The item.
     pub id: u32,
@@ -42,7 +42,7 @@ thread_local!(static BUFFERS: RefCell<Vec<Block>> = const { RefCell::new(Vec::ne
 
 impl Operation {
     /// Sets out, with a block that is to be written.
-    pub fn begin(kind: Kind, random: &mut SplitMix) -> Self {
+    pub(super) fn begin(kind: Kind, random: &mut SplitMix) -> Self {
         let id = (random.next_u64() % u64::from(IDS)) as u32;
         let block = match kind {
             Kind::Write => {
@@ -56,12 +56,12 @@ impl Operation {
     }
 
     /// What a lock has to be taken for.
-    pub fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         self.kind
     }
 
     /// Does it, whatever it is.
-    pub fn apply(&mut self, items: &mut Items) {
+    pub(super) fn apply(&mut self, items: &mut Items) {
         match self.kind {
             Kind::Write => self.write(items),
             Kind::Read => self.read(items),
@@ -69,13 +69,13 @@ impl Operation {
     }
 
     /// Appends.
-    pub fn write(&mut self, items: &mut Items) {
+    pub(super) fn write(&mut self, items: &mut Items) {
         items.0.get_mut(&self.id).expect("the owner has the item").append(&self.block);
         keep_buffer(std::mem::take(&mut self.block));
     }
 
     /// Copies out.
-    pub fn read(&mut self, items: &Items) {
+    pub(super) fn read(&mut self, items: &Items) {
         self.block = take_buffer();
         self.block.copy_from_slice(items.0.get(&self.id).expect("the owner has the item").newest());
     }
@@ -84,7 +84,7 @@ impl Operation {
     ///
     /// # Panics
     /// If a read brought a block of another item, or parts of two.
-    pub fn end(self) {
+    pub(super) fn end(self) {
         if self.kind == Kind::Read {
             let first = self.block[0];
             assert_eq!(first >> 32, u64::from(self.id), "a block of another item");
@@ -115,7 +115,7 @@ fn stamp(id: u32, number: u64) -> u64 {
 
 /// A part of all items, by id.
 #[derive(Debug)]
-pub struct Items(HashMap<u32, Item>);
+pub(super) struct Items(HashMap<u32, Item>);
 
 #[derive(Debug)]
 struct Item {
@@ -125,14 +125,14 @@ struct Item {
 
 impl Items {
     /// Part `part` of `parts`, a block in each item.
-    pub fn part(part: usize, parts: usize) -> Self {
+    pub(super) fn part(part: usize, parts: usize) -> Self {
         let own = (0..IDS).filter(|id| owner(*id, parts) == part);
         Self(own.map(|id| (id, Item::new(stamp(id, 0)))).collect())
     }
 }
 
 /// Which part an item lies in.
-pub fn owner(id: u32, parts: usize) -> usize {
+pub(super) fn owner(id: u32, parts: usize) -> usize {
     id as usize % parts
 }
 

@@ -12,22 +12,22 @@ use super::{Meter, Work};
 const LOCKS: usize = 128;
 
 /// One part behind the standard library's lock.
-pub type Standard = std::sync::RwLock<Items>;
+pub(super) type Standard = std::sync::RwLock<Items>;
 /// One part behind tokio's lock.
-pub type Asynchronous = tokio::sync::RwLock<Items>;
+pub(super) type Asynchronous = tokio::sync::RwLock<Items>;
 
 /// All parts.
-pub fn standard() -> Vec<Standard> {
+pub(super) fn standard() -> Vec<Standard> {
     (0..LOCKS).map(|part| Standard::new(Items::part(part, LOCKS))).collect()
 }
 
 /// All parts.
-pub fn asynchronous() -> Vec<Asynchronous> {
+pub(super) fn asynchronous() -> Vec<Asynchronous> {
     (0..LOCKS).map(|part| Asynchronous::new(Items::part(part, LOCKS))).collect()
 }
 
 /// A part that any worker may use.
-pub trait Part: Send + Sync + 'static {
+pub(super) trait Part: Send + Sync + 'static {
     /// Does one operation under the lock.
     fn apply(&self, operation: &mut Operation) -> impl Future<Output = ()> + Send;
 }
@@ -51,7 +51,7 @@ impl Part for Asynchronous {
 }
 
 /// Does the work.
-pub fn run(work: &Work, meter: &Arc<Meter>, parts: Vec<impl Part>) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(work: &Work, meter: &Arc<Meter>, parts: Vec<impl Part>) -> Result<(), Box<dyn Error>> {
     let (parts, runtime) = (Arc::new(parts), Builder::new_multi_thread().worker_threads(work.cores).build()?);
     runtime.block_on(async {
         let askers: Vec<_> = (0..work.askers)

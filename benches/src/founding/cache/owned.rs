@@ -27,7 +27,7 @@ enum Message {
 }
 
 /// Does the work.
-pub fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn Error>> {
     let options = Options { io_memory_bytes: 64 << 10, ..Options::on_cpus(cpus(work.cores)?) };
     let (work, meter) = (work.clone(), Arc::clone(meter));
     silverback_runtime::run(&options, &Shutdown::new(), move |executor| {

@@ -24,7 +24,7 @@ const STEP_MS: i64 = 1;
 const BEGIN_AGO_MS: i64 = 60 * 60 * 1000;
 
 /// Sends for `limit` and gives what the server spent.
-pub fn run(
+pub(super) fn run(
     server: &Server,
     cpu: usize,
     connections: usize,

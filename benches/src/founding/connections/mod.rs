@@ -94,17 +94,10 @@ fn judge(results: &Results) -> Vec<Bound> {
     let most = results.rows.last().map_or("", |row| &row.setting);
     let per_cpu_s = |side: Side| results.median(most, side.name(), PER_CPU_S);
     let ratio = per_cpu_s(Side::Node) / per_cpu_s(Side::Tonic);
-    let answered = results.rows.iter().all(|row| row.median("per_s") > 0.0);
-    vec![
-        Bound::new(Kind::Soundness, answered, "every server answered with all samples stored".to_owned()),
-        Bound::new(
-            Kind::Speed,
-            ratio >= RATIO_MIN,
-            format!(
-                "over {most} the node's requests a CPU second are {ratio:.2} times tonic's (at least {RATIO_MIN})"
-            ),
-        ),
-    ]
+    let words = format!(
+        "over {most} the node's requests a CPU second are {ratio:.2} times tonic's (at least {RATIO_MIN})"
+    );
+    vec![Bound::new(Kind::Speed, ratio >= RATIO_MIN, words)]
 }
 
 impl Work {

@@ -33,7 +33,7 @@ pub struct Serving {
 
 /// A server's process; dropping it ends it.
 #[derive(Debug)]
-pub struct Server {
+pub(super) struct Server {
     child: Child,
     /// Open for as long as the process may write to it.
     _stdout: BufReader<ChildStdout>,
@@ -43,7 +43,7 @@ pub struct Server {
 
 impl Server {
     /// Starts one.
-    pub fn start(serving: &Serving) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn start(serving: &Serving) -> Result<Self, Box<dyn Error>> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["founding", "--side", &serde_json::to_string(&Job::Serving(serving.clone()))?])
             .stdin(Stdio::piped())
@@ -57,7 +57,7 @@ impl Server {
     }
 
     /// The process, to be measured.
-    pub fn process(&self) -> io::Result<Process> {
+    pub(super) fn process(&self) -> io::Result<Process> {
         Process::open(self.child.id().cast_signed())
     }
 }

@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use super::super::Job;
 
 /// What a process says before it waits to be watched.
-pub const READY: &str = "ready";
+pub(super) const READY: &str = "ready";
 
 /// Runs a job in a process of its own and counts between its marks. None where that can't be done.
-pub fn count(job: &Job) -> Result<Option<u64>, Box<dyn Error>> {
+pub(super) fn count(job: &Job) -> Result<Option<u64>, Box<dyn Error>> {
     let mut process = Command::new(std::env::current_exe()?)
         .args(["founding", "--side", &serde_json::to_string(job)?])
         .stdin(Stdio::piped())
@@ -27,7 +27,7 @@ pub fn count(job: &Job) -> Result<Option<u64>, Box<dyn Error>> {
 }
 
 /// A system call that nothing else between the marks makes.
-pub fn mark() {
+pub(super) fn mark() {
     std::hint::black_box(nix::unistd::getppid());
 }
 
@@ -58,7 +58,7 @@ mod watch {
     const STEPS_MAX: u64 = 50_000_000;
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
-    pub fn count(process: &mut Child) -> io::Result<Option<u64>> {
+    pub(super) fn count(process: &mut Child) -> io::Result<Option<u64>> {
         let mut line = String::new();
         let stdout = process.stdout.as_mut().expect("it was piped");
         BufReader::new(stdout).read_line(&mut line)?;

@@ -26,7 +26,7 @@ const INTERVAL_MS: i64 = 15_000;
 
 /// What a request holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub(super) struct Shape {
     /// Series.
     pub series: usize,
     /// Samples of each.
@@ -35,15 +35,15 @@ pub struct Shape {
 
 /// What all cores share: what is in it is nothing to the comparison.
 #[derive(Debug, Default)]
-pub struct Shared;
+pub(super) struct Shared;
 
 /// Compressed remote write 1 bodies of the same series, one after the other in time.
 #[derive(Debug)]
-pub struct Bodies(Vec<Vec<u8>>);
+pub(super) struct Bodies(Vec<Vec<u8>>);
 
 impl Bodies {
     /// One that makes the series, and `requests` after it.
-    pub fn new(shape: Shape, requests: usize) -> Result<Self, snap::Error> {
+    pub(super) fn new(shape: Shape, requests: usize) -> Result<Self, snap::Error> {
         let compress = |request| {
             let message = request_at(shape, request).encode_to_vec();
             snap::raw::Encoder::new().compress_vec(&message)
@@ -52,17 +52,17 @@ impl Bodies {
     }
 
     /// The one that makes the series.
-    pub fn first(&self) -> &[u8] {
+    pub(super) fn first(&self) -> &[u8] {
         &self.0[0]
     }
 
     /// Those after it.
-    pub fn rest(&self) -> &[Vec<u8>] {
+    pub(super) fn rest(&self) -> &[Vec<u8>] {
         &self.0[1..]
     }
 
     /// The last one, and those before it.
-    pub fn split_last(&self) -> (&[u8], &[Vec<u8>]) {
+    pub(super) fn split_last(&self) -> (&[u8], &[Vec<u8>]) {
         self.0.split_last().map(|(last, first)| (last.as_slice(), first)).expect("there is the first")
     }
 }
@@ -79,7 +79,7 @@ fn request_at(shape: Shape, request: usize) -> WriteRequest {
 }
 
 /// One core's.
-pub struct Path {
+pub(super) struct Path {
     decoder: Decoder,
     hasher: SeriesIdHasher,
     body: WriteBody,
@@ -92,7 +92,7 @@ pub struct Path {
 
 impl Path {
     /// Of a core without series.
-    pub fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
         Self {
             decoder: Decoder::default(),
             hasher: hasher(),
@@ -106,7 +106,7 @@ impl Path {
     }
 
     /// Takes a body in; gives how many of its samples are stored.
-    pub fn take_in(&mut self, side: Side, compressed: &[u8]) -> usize {
+    pub(super) fn take_in(&mut self, side: Side, compressed: &[u8]) -> usize {
         snappy::decompress(compressed, DECODED_BYTES_MAX, &mut self.body.bytes).expect("snappy's own");
         let Self { decoder, hasher, body, part, shared, held, .. } = self;
         match side {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events;
 use super::meter::{Figures, Meter, figure};
-use super::results::{Column, Comparison, Row};
+use super::results::{Column, Comparison, Results, Row};
 use super::{Job, OURS, Size, cpus};
 use crate::rebalance::verdict::{Bound, Kind};
 
@@ -119,11 +119,20 @@ pub fn comparison(size: Size, cores: usize) -> Comparison {
         ],
         plotted: 1,
         counts_events: true,
-        judge: |results| {
-            let is_done = results.rows.iter().all(|row| row.median(figure::NS) > 0.0);
-            vec![Bound::new(Kind::Soundness, is_done, "every piece was done to its end".to_owned())]
-        },
+        judge,
     }
+}
+
+/// What stays on a core has to cost less than on workers that steal from each other. What crosses cores isn't bound.
+fn judge(results: &Results) -> Vec<Bound> {
+    [Task::YieldMany, Task::SpawnMany, Task::ChainedSpawns]
+        .map(|task| {
+            let cpu_ns = |side: Side| results.median(task.name(), side.name(), figure::CPU_NS);
+            let ratio = cpu_ns(Side::Executors) / cpu_ns(Side::Tokio);
+            let words = format!("CPU time of a {} is {ratio:.2} times tokio's (at most 1)", task.name());
+            Bound::new(Kind::Speed, ratio <= 1.0, words)
+        })
+        .into()
 }
 
 impl Work {

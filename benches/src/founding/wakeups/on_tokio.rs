@@ -15,7 +15,7 @@ fn runtime(workers: usize) -> io::Result<Runtime> {
 }
 
 /// Does the work on one runtime. A task for each core begins what is done on each.
-pub fn run(work: &Work, meter: &Arc<Meter>) -> io::Result<()> {
+pub(super) fn run(work: &Work, meter: &Arc<Meter>) -> io::Result<()> {
     let runtime = runtime(work.cpus()?.len())?;
     if work.task == Task::PingPong {
         let (to, from, answering) = table(work);
@@ -37,7 +37,7 @@ pub fn run(work: &Work, meter: &Arc<Meter>) -> io::Result<()> {
 }
 
 /// Plays ping-pong between two runtimes of one worker each.
-pub fn between_runtimes(work: &Work, meter: &Arc<Meter>) -> io::Result<()> {
+pub(super) fn between_runtimes(work: &Work, meter: &Arc<Meter>) -> io::Result<()> {
     let (first, second) = (runtime(1)?, runtime(1)?);
     let (to, from, answering) = table(work);
     let answering = second.spawn(answering);

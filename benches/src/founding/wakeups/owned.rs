@@ -14,7 +14,7 @@ use silverback_runtime::{Delivery, Executor, Options, RunError, Shutdown, spawn}
 use super::{Meter, Side, Task, Work, YIELDING_TASKS};
 
 /// Does the work.
-pub fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn std::error::Error>> {
+pub(super) fn run(work: &Work, meter: &Arc<Meter>) -> Result<(), Box<dyn std::error::Error>> {
     let spin_before_park = match work.side {
         Side::SpinningExecutors => Duration::from_micros(20),
         Side::Tokio | Side::TokioPerCore | Side::Executors => Duration::ZERO,

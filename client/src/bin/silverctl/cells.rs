@@ -16,7 +16,7 @@ use crate::table::{Table, TableValue};
 
 /// List a node's cells: those that hold a series, and those that are pinned.
 #[derive(Debug, Args)]
-pub struct CellsArgs {
+pub(crate) struct CellsArgs {
     /// Only those of this shard.
     #[arg(long, value_name = "NUMBER")]
     shard: Option<u32>,
@@ -42,7 +42,7 @@ enum Order {
 
 /// Move a cell, or say that it stays.
 #[derive(Debug, Subcommand)]
-pub enum CellCommand {
+pub(crate) enum CellCommand {
     /// Keep a cell where it is, until it is unpinned or the node ends.
     Pin {
         /// Its number.
@@ -64,7 +64,7 @@ pub enum CellCommand {
 }
 
 /// Lists them.
-pub async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Done {
     let mut cells = connection.connect().await?.admin().cells(arguments.shard).await?;
     sort(&mut cells, arguments.sort);
     cells.truncate(arguments.limit.unwrap_or(usize::MAX));
@@ -72,7 +72,7 @@ pub async fn list(arguments: &CellsArgs, connection: &ConnectionArgs) -> Done {
 }
 
 /// Does what the command says, and reports what came of it.
-pub async fn run(command: CellCommand, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(command: CellCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
         CellCommand::Pin { cell } => {

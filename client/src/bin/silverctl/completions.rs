@@ -10,13 +10,13 @@ use crate::error::{Done, output};
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "To use it at once in bash: source <(silverctl completions bash)")]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell that reads it.
     shell: Shell,
 }
 
 /// Prints the script.
-pub fn run(arguments: &CompletionsArgs) -> Done {
+pub(crate) fn run(arguments: &CompletionsArgs) -> Done {
     // Into memory first: the generator panics where it can't write.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "silverctl", &mut script);

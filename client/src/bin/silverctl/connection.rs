@@ -17,7 +17,7 @@ const HEADING: &str = "Connection";
 /// The node, and the way to it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = HEADING)]
-pub struct ConnectionArgs {
+pub(crate) struct ConnectionArgs {
     /// The node's address.
     #[arg(
         long,
@@ -81,7 +81,7 @@ pub struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// Connects to the node.
-    pub async fn connect(&self) -> Done<Client> {
+    pub(crate) async fn connect(&self) -> Done<Client> {
         check_address("--address", &self.address)?;
         let mut builder = Client::builder(&self.address)
             .connect_timeout(self.timeout)
@@ -112,7 +112,7 @@ impl ConnectionArgs {
     }
 
     /// Who asks.
-    pub fn credentials(&self) -> Done<Credentials> {
+    pub(crate) fn credentials(&self) -> Done<Credentials> {
         // clap takes no two of them.
         Ok(match (&self.bearer_token, &self.token_file, &self.user, &self.password_file) {
             (Some(token), ..) => Credentials::Token(token.clone()),
@@ -125,14 +125,14 @@ impl ConnectionArgs {
     }
 
     /// How a writer meets failures that may pass.
-    pub fn retry(&self) -> RetryPolicy {
+    pub(crate) fn retry(&self) -> RetryPolicy {
         RetryPolicy { give_up_after: Some(self.timeout), ..RetryPolicy::default() }
     }
 }
 
 /// Whether `address`, which `option` gives, can be one: nobody is asked. What can't be is wrong usage, and not
 /// a node that is away.
-pub fn check_address(option: &str, address: &str) -> Done {
+pub(crate) fn check_address(option: &str, address: &str) -> Done {
     let uri: Option<Uri> = address.parse().ok();
     let is_address = uri.is_some_and(|uri| {
         let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -154,7 +154,7 @@ fn wrong_address(option: &str, address: &str) -> String {
 }
 
 /// What a request says of who sends it.
-pub enum Credentials {
+pub(crate) enum Credentials {
     /// Nothing.
     None,
     /// A bearer token.
@@ -170,7 +170,7 @@ pub enum Credentials {
 
 impl Credentials {
     /// As HTTP's header has them.
-    pub fn authorization(&self) -> Option<String> {
+    pub(crate) fn authorization(&self) -> Option<String> {
         match self {
             Self::None => None,
             Self::Token(token) => Some(format!("Bearer {token}")),

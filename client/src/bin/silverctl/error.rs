@@ -9,7 +9,7 @@ use silverback_model::printable::Printable;
 
 /// Why a command did not do all that it was asked to.
 #[derive(Debug)]
-pub enum CommandError {
+pub(crate) enum CommandError {
     /// It was called wrongly; in words.
     Usage(String),
     /// What went wrong was reported where it happened; only the exit code is left to give.
@@ -21,7 +21,7 @@ pub enum CommandError {
 }
 
 /// What a command, or a step of one, gives; or why it can't.
-pub type Done<T = ()> = Result<T, CommandError>;
+pub(crate) type Done<T = ()> = Result<T, CommandError>;
 
 /// Whatever is an error is a failure, so that `?` makes one of it.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandError {
@@ -40,7 +40,7 @@ struct Doing {
 }
 
 /// Says what could not be done, in front of why.
-pub trait Context<T> {
+pub(crate) trait Context<T> {
     /// The error becomes the cause of one that says `what`.
     fn context(self, what: impl FnOnce() -> String) -> Done<T>;
 }
@@ -52,7 +52,7 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> Context<T> for Result<T, E> {
 }
 
 /// Reports a failure, and gives the code to exit with.
-pub fn exit_code(ended: Done) -> ExitCode {
+pub(crate) fn exit_code(ended: Done) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(CommandError::Usage(words)) => {
@@ -98,13 +98,13 @@ fn told(error: &(dyn Error + 'static)) -> String {
 struct OutputClosedError;
 
 /// Standard output, behind a buffer. Flush it before the end.
-pub fn output() -> io::BufWriter<StandardOutput> {
+pub(crate) fn output() -> io::BufWriter<StandardOutput> {
     io::BufWriter::with_capacity(64 << 10, StandardOutput)
 }
 
 /// Standard output.
 #[derive(Debug)]
-pub struct StandardOutput;
+pub(crate) struct StandardOutput;
 
 impl io::Write for StandardOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

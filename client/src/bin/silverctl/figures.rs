@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// With a comma between thousands.
-pub fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -14,12 +14,12 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// A count of things, in the singular where it is one.
-pub fn counted(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
 /// A part of a core's time, as a percentage.
-pub fn of_core(us_per_s: u64) -> String {
+pub(crate) fn of_core(us_per_s: u64) -> String {
     format!("{:.2} %", us_per_s as f64 / 1e4)
 }
 

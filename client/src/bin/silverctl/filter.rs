@@ -10,7 +10,7 @@ use crate::error::{Context, Done};
 
 /// Matchers and a range of times.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub(crate) struct Filter {
     tests: Vec<(String, Test)>,
     range_ms: RangeInclusive<i64>,
 }
@@ -25,24 +25,24 @@ enum Test {
 
 impl Filter {
     /// Of a selector; every series where there is none.
-    pub fn new(selector: Option<&Selector>, range_ms: RangeInclusive<i64>) -> Done<Self> {
+    pub(crate) fn new(selector: Option<&Selector>, range_ms: RangeInclusive<i64>) -> Done<Self> {
         let matchers = selector.map_or(&[][..], |selector| selector);
         let test = |matcher: &Matcher| Ok((matcher.name.clone(), Test::of(matcher)?));
         Ok(Self { tests: matchers.iter().map(test).collect::<Done<_>>()?, range_ms })
     }
 
     /// Whether a series is taken, by its labels' values; a label that it doesn't have is empty.
-    pub fn takes_series<'a>(&self, value_of: impl Fn(&str) -> &'a str) -> bool {
+    pub(crate) fn takes_series<'a>(&self, value_of: impl Fn(&str) -> &'a str) -> bool {
         self.tests.iter().all(|(name, test)| test.holds(value_of(name)))
     }
 
     /// Whether a sample of that time is taken.
-    pub fn takes_time(&self, at_ms: i64) -> bool {
+    pub(crate) fn takes_time(&self, at_ms: i64) -> bool {
         self.range_ms.contains(&at_ms)
     }
 
     /// Whether any sample between two times may be taken.
-    pub fn touches(&self, min_ms: i64, max_ms: i64) -> bool {
+    pub(crate) fn touches(&self, min_ms: i64, max_ms: i64) -> bool {
         min_ms <= *self.range_ms.end() && *self.range_ms.start() <= max_ms
     }
 }

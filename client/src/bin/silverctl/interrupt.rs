@@ -10,11 +10,11 @@ const EXIT_CODE: i32 = 130;
 /// Tells a command that it should come to its end: to flush what it has accepted, and to say what
 /// became of it. A command that has nothing to finish is dropped: see [`Interrupt::or`].
 #[derive(Debug, Clone)]
-pub struct Interrupt(watch::Receiver<bool>);
+pub(crate) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
     /// Watches for Ctrl-C from now on. Call it within the runtime.
-    pub fn watch() -> Self {
+    pub(crate) fn watch() -> Self {
         let (sender, receiver) = watch::channel(false);
         tokio::spawn(async move {
             if tokio::signal::ctrl_c().await.is_err() {
@@ -31,7 +31,7 @@ impl Interrupt {
     }
 
     /// Returns once Ctrl-C has come.
-    pub async fn come(&mut self) {
+    pub(crate) async fn come(&mut self) {
         if self.0.wait_for(|come| *come).await.is_err() {
             // Nobody watches, so it never comes.
             std::future::pending().await
@@ -39,7 +39,7 @@ impl Interrupt {
     }
 
     /// What `command` comes to, or `Interrupted` if Ctrl-C is first.
-    pub async fn or<T>(mut self, command: impl Future<Output = Done<T>>) -> Done<T> {
+    pub(crate) async fn or<T>(mut self, command: impl Future<Output = Done<T>>) -> Done<T> {
         tokio::select! {
             ended = command => ended,
             () = self.come() => Err(CommandError::Interrupted),

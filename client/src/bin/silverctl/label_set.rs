@@ -5,15 +5,15 @@ use std::fmt;
 use silverback_model::printable::{LabelName, Quoted, is_bare_name};
 
 /// The label that holds the metric's name.
-pub const METRIC_NAME: &str = "__name__";
+pub(crate) const METRIC_NAME: &str = "__name__";
 
 /// Labels, names ascending. An empty value is the same as no such label, and isn't kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct LabelSet(Vec<(String, String)>);
+pub(crate) struct LabelSet(Vec<(String, String)>);
 
 /// Why labels make no series.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LabelSetError {
+pub(crate) enum LabelSetError {
     /// There is no `__name__`.
     #[error("the metric's name is missing")]
     NoMetricName,
@@ -27,7 +27,7 @@ pub enum LabelSetError {
 
 impl LabelSet {
     /// Sorts labels and checks them.
-    pub fn new(mut labels: Vec<(String, String)>) -> Result<Self, LabelSetError> {
+    pub(crate) fn new(mut labels: Vec<(String, String)>) -> Result<Self, LabelSetError> {
         labels.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(pair) = labels.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(LabelSetError::Twice(pair[0].0.clone()));
@@ -41,25 +41,25 @@ impl LabelSet {
     }
 
     /// Labels that a node gave, which knows no wrong ones.
-    pub const fn trusted(labels: Vec<(String, String)>) -> Self {
+    pub(crate) const fn trusted(labels: Vec<(String, String)>) -> Self {
         Self(labels)
     }
 
     /// A label's value; empty where it has none.
-    pub fn get(&self, name: &str) -> &str {
+    pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
     /// The same labels of a metric that is derived from theirs.
     #[must_use]
-    pub fn with_metric_suffix(mut self, suffix: &str) -> Self {
+    pub(crate) fn with_metric_suffix(mut self, suffix: &str) -> Self {
         let name = self.0.iter_mut().find(|(name, _)| name == METRIC_NAME);
         name.into_iter().for_each(|(_, metric)| metric.push_str(suffix));
         self
     }
 
     /// Names and values.
-    pub fn as_slice(&self) -> &[(String, String)] {
+    pub(crate) fn as_slice(&self) -> &[(String, String)] {
         &self.0
     }
 }

@@ -21,7 +21,7 @@ use crate::time_range::TimeRangeArgs;
 
 Example: silverctl labels job --match 'up{instance=~\"10.*\"}'"
 )]
-pub struct LabelsArgs {
+pub(crate) struct LabelsArgs {
     /// The label whose values are listed, as __name__ for the metrics' names.
     name: Option<String>,
     /// Only of these series.
@@ -35,7 +35,7 @@ pub struct LabelsArgs {
 
 /// List the series that match a selector.
 #[derive(Debug, Args)]
-pub struct SeriesArgs {
+pub(crate) struct SeriesArgs {
     /// Which series: NAME{LABEL="VALUE", …}, with = != =~ !~.
     selector: Selector,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct SeriesArgs {
 }
 
 /// Lists label names or values, a line each.
-pub async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Done {
     let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let matchers = arguments.selector.map(Vec::<Matcher>::from).unwrap_or_default();
@@ -58,7 +58,7 @@ pub async fn labels(arguments: LabelsArgs, connection: &ConnectionArgs) -> Done 
 }
 
 /// Lists series, a line each, as selectors that match them.
-pub async fn series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn series(arguments: SeriesArgs, connection: &ConnectionArgs) -> Done {
     let range_ms = Some(arguments.range.resolve_ms()?);
     let reader = connection.connect().await?.reader();
     let mut found = reader.series(&arguments.selector, range_ms).await?;

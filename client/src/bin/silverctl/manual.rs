@@ -9,12 +9,12 @@ use crate::Cli;
 use crate::error::{Context, Done};
 
 /// What the command is called.
-pub const NAME: &str = "man";
+pub(crate) const NAME: &str = "man";
 
 const DIR: &str = "dir";
 
 /// The command and what it takes.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let dir = Arg::new(DIR).value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
     Command::new(NAME)
         .about("Write the pages of the manual into a directory")
@@ -23,7 +23,7 @@ pub fn command() -> Command {
 }
 
 /// Writes a page for each command.
-pub fn run(arguments: &ArgMatches) -> Done {
+pub(crate) fn run(arguments: &ArgMatches) -> Done {
     let dir = arguments.get_one::<PathBuf>(DIR).expect("clap requires it");
     clap_mangen::generate_to(Cli::command(), dir)
         .context(|| format!("can't write the manual into {}", dir.display()))

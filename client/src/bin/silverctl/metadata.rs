@@ -23,7 +23,7 @@ const PATH: &str = "/api/v1/metadata";
 
 Example: silverctl metadata node_cpu_seconds_total"
 )]
-pub struct MetadataArgs {
+pub(crate) struct MetadataArgs {
     /// Of this metric: its family's name, as its sender has it. All of them, if not given
     metric: Option<String>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ struct Line {
 }
 
 /// Asks and prints.
-pub async fn run(arguments: &MetadataArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(arguments: &MetadataArgs, connection: &ConnectionArgs) -> Done {
     let lines = lines(answers::get(&path(arguments.metric.as_deref()), connection).await?);
     arguments.shown.print_cut(&lines, table, |line| serde_json::to_value(line).unwrap_or(Json::Null))?;
     if lines.is_empty() {

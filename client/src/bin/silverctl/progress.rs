@@ -10,11 +10,11 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The line.
 #[derive(Debug)]
-pub struct ProgressLine(ProgressBar);
+pub(crate) struct ProgressLine(ProgressBar);
 
 /// What is counted, and so how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgressUnit {
+pub(crate) enum ProgressUnit {
     /// Bytes of a file.
     Bytes,
     /// Series.
@@ -23,7 +23,7 @@ pub enum ProgressUnit {
 
 impl ProgressLine {
     /// Begins one; `total` is where it is done, if that is known.
-    pub fn begin(total: Option<u64>, unit: ProgressUnit) -> Self {
+    pub(crate) fn begin(total: Option<u64>, unit: ProgressUnit) -> Self {
         let stderr = std::io::stderr();
         let target =
             if stderr.is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -33,29 +33,29 @@ impl ProgressLine {
     }
 
     /// How far it is, and what else there is to say.
-    pub fn show(&self, position: u64, words: String) {
+    pub(crate) fn show(&self, position: u64, words: String) {
         self.0.set_position(position);
         self.0.set_message(words);
     }
 
     /// Writes a line on standard error, above.
-    pub fn tell(&self, line: &str) {
+    pub(crate) fn tell(&self, line: &str) {
         self.voice().tell(line);
     }
 
     /// What others can report by, as long as they live.
-    pub fn voice(&self) -> Voice {
+    pub(crate) fn voice(&self) -> Voice {
         Voice(self.0.clone())
     }
 }
 
 /// Writes lines on standard error, so that they don't get mixed up with the line that shows progress.
 #[derive(Debug, Clone)]
-pub struct Voice(ProgressBar);
+pub(crate) struct Voice(ProgressBar);
 
 impl Voice {
     /// Writes a line, printable whatever is in it.
-    pub fn tell(&self, line: &str) {
+    pub(crate) fn tell(&self, line: &str) {
         self.0.suspend(|| eprintln!("{}", Printable(line)));
     }
 }

@@ -26,7 +26,7 @@ const PATH: &str = "/api/v1/status/active_queries";
 
 Example: silverctl queries cancel 0-17"
 )]
-pub struct QueriesArgs {
+pub(crate) struct QueriesArgs {
     #[command(flatten)]
     shown: ShownArgs,
     #[command(subcommand)]
@@ -72,7 +72,7 @@ struct ErrorAnswer {
 }
 
 /// Asks and prints, or cancels.
-pub async fn run(arguments: &QueriesArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(arguments: &QueriesArgs, connection: &ConnectionArgs) -> Done {
     match &arguments.command {
         None => list(arguments.shown, connection).await,
         Some(QueriesCommand::Cancel { id }) => cancel(id, connection).await,

@@ -12,7 +12,7 @@ use crate::table::{Table, TableValue};
 
 /// Look at how cells move by themselves, pause that, or resume it.
 #[derive(Debug, Subcommand)]
-pub enum RebalanceCommand {
+pub(crate) enum RebalanceCommand {
     /// Show whether cells move by themselves, how even the loads are, and what was moved.
     Status(ShownArgs),
     /// Let no cell move by itself, not off a drained shard either, until it is resumed or the node ends.
@@ -22,7 +22,7 @@ pub enum RebalanceCommand {
 }
 
 /// Does what the command says.
-pub async fn run(command: RebalanceCommand, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(command: RebalanceCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
         RebalanceCommand::Status(shown) => shown.print(&[admin.rebalance().await?], table, to_json)?,

@@ -23,7 +23,7 @@ const PATH: &str = "/api/v1/status/refusals";
 
 Example: silverctl refusals --output json"
 )]
-pub struct RefusalsArgs {
+pub(crate) struct RefusalsArgs {
     #[command(flatten)]
     shown: ShownArgs,
 }
@@ -50,7 +50,7 @@ struct Example {
 }
 
 /// Asks and prints.
-pub async fn run(arguments: &RefusalsArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(arguments: &RefusalsArgs, connection: &ConnectionArgs) -> Done {
     let refusals = answers::read_each(answers::get(PATH, connection).await?)?;
     arguments.shown.print_cut(&refusals, table, |(_, json)| json.clone())?;
     if refusals.is_empty() {

@@ -27,7 +27,7 @@ const NAME_CHARACTERS_MAX: usize = 512;
 
 /// A stream of samples to a node, and the line that shows how far it is.
 #[derive(Debug)]
-pub struct Sending {
+pub(crate) struct Sending {
     client: Client,
     progress: ProgressLine,
     options: WriterOptions,
@@ -41,7 +41,7 @@ pub struct Sending {
 
 impl Sending {
     /// Begins one.
-    pub fn begin(client: Client, retry: RetryPolicy, progress: ProgressLine) -> Self {
+    pub(crate) fn begin(client: Client, retry: RetryPolicy, progress: ProgressLine) -> Self {
         let watch = Arc::new(Watch {
             voice: progress.voice(),
             is_out: AtomicBool::new(false),
@@ -55,23 +55,27 @@ impl Sending {
     }
 
     /// Samples that were sent, or wait for it.
-    pub const fn samples(&self) -> u64 {
+    pub(crate) const fn samples(&self) -> u64 {
         self.samples
     }
 
     /// How many of them, from the first on, the node has stored or refused. The others are in flight, many batches
     /// at a time.
-    pub fn samples_answered(&self) -> u64 {
+    pub(crate) fn samples_answered(&self) -> u64 {
         self.watch.samples_answered.load(Ordering::Relaxed)
     }
 
     /// The line that shows how far it is.
-    pub const fn progress(&self) -> &ProgressLine {
+    pub(crate) const fn progress(&self) -> &ProgressLine {
         &self.progress
     }
 
     /// Sends samples of one series. Waits while too many are in flight.
-    pub async fn send(&mut self, labels: &LabelSet, samples: impl IntoIterator<Item = (i64, f64)>) -> Done {
+    pub(crate) async fn send(
+        &mut self,
+        labels: &LabelSet,
+        samples: impl IntoIterator<Item = (i64, f64)>,
+    ) -> Done {
         let handle = self.handle(labels).await?;
         for (timestamp_ms, value) in samples {
             self.writer.write(&handle, timestamp_ms, value).await?;
@@ -81,7 +85,11 @@ impl Sending {
     }
 
     /// The same of native histograms.
-    pub async fn send_histograms(&mut self, labels: &LabelSet, histograms: &[(i64, Histogram)]) -> Done {
+    pub(crate) async fn send_histograms(
+        &mut self,
+        labels: &LabelSet,
+        histograms: &[(i64, Histogram)],
+    ) -> Done {
         let handle = self.handle(labels).await?;
         for (timestamp_ms, histogram) in histograms {
             self.writer.write_histogram(&handle, *timestamp_ms, histogram).await?;
@@ -115,19 +123,19 @@ impl Sending {
     }
 
     /// Waits until all that was sent is acknowledged or refused.
-    pub async fn flush(&mut self) -> Done {
+    pub(crate) async fn flush(&mut self) -> Done {
         let flushed = self.writer.flush().await?;
         self.report.add(flushed);
         Ok(())
     }
 
     /// What became of all that was flushed.
-    pub const fn report(&self) -> &SendReport {
+    pub(crate) const fn report(&self) -> &SendReport {
         &self.report
     }
 
     /// Ends the stream: flushes what is in flight.
-    pub async fn close(mut self) -> Done<SendReport> {
+    pub(crate) async fn close(mut self) -> Done<SendReport> {
         self.report.add(self.writer.close().await?);
         Ok(self.report)
     }
@@ -160,7 +168,7 @@ impl WriterHook for Watch {
 
 /// What became of samples that were sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SendReport {
+pub(crate) struct SendReport {
     /// Stored, those that had been stored before among them.
     pub samples_written: u64,
     /// What an acknowledgement meant.
@@ -195,17 +203,17 @@ impl SendReport {
     }
 
     /// Samples that were not stored.
-    pub fn samples_refused(&self) -> u64 {
+    pub(crate) fn samples_refused(&self) -> u64 {
         self.refused.values().map(|refused| refused.samples).sum()
     }
 
     /// Whether anything was not stored, a series without samples too.
-    pub fn has_refusals(&self) -> bool {
+    pub(crate) fn has_refusals(&self) -> bool {
         !self.refused.is_empty()
     }
 
     /// The reason for which the most were refused.
-    pub fn main_reason(&self) -> Option<RefusalReason> {
+    pub(crate) fn main_reason(&self) -> Option<RefusalReason> {
         let most = self.refused.iter().max_by_key(|(_, refused)| refused.samples);
         most.map(|(reason, _)| *reason)
     }

@@ -20,14 +20,14 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// List a node's shards.
 #[derive(Debug, Args)]
-pub struct ShardsArgs {
+pub(crate) struct ShardsArgs {
     #[command(flatten)]
     shown: ShownArgs,
 }
 
 /// Have a shard's cells leave it, let it have cells again, or have it write a checkpoint.
 #[derive(Debug, Subcommand)]
-pub enum ShardCommand {
+pub(crate) enum ShardCommand {
     /// Move all cells but pinned ones off a shard, while traffic flows, and let none come.
     Drain {
         /// Its number.
@@ -46,13 +46,13 @@ pub enum ShardCommand {
 }
 
 /// Lists them.
-pub async fn list(arguments: &ShardsArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn list(arguments: &ShardsArgs, connection: &ConnectionArgs) -> Done {
     let shards = connection.connect().await?.admin().shards().await?.shards;
     arguments.shown.print(&shards, table, to_json)
 }
 
 /// Does what the command says, and reports what it leads to.
-pub async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(command: ShardCommand, connection: &ConnectionArgs) -> Done {
     let admin = connection.connect().await?.admin();
     match command {
         ShardCommand::Drain { shard } => {
@@ -130,7 +130,7 @@ fn table(shards: &[Shard]) -> Table {
 }
 
 /// The CPU that a shard is pinned to, in words.
-pub fn cpu(shard: &Shard) -> String {
+pub(crate) fn cpu(shard: &Shard) -> String {
     shard.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())
 }
 

@@ -11,7 +11,7 @@ use crate::table::{Table, cut};
 
 /// Chooses how.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct ShownArgs {
+pub(crate) struct ShownArgs {
     /// How it is shown.
     #[arg(long, short, visible_alias = "format", value_enum, default_value_t = Shown::Table)]
     output: Shown,
@@ -28,7 +28,12 @@ enum Shown {
 
 impl ShownArgs {
     /// Prints all of `items`, by either of two ways to show one.
-    pub fn print<T>(self, items: &[T], table: impl FnOnce(&[T]) -> Table, json: impl Fn(&T) -> Json) -> Done {
+    pub(crate) fn print<T>(
+        self,
+        items: &[T],
+        table: impl FnOnce(&[T]) -> Table,
+        json: impl Fn(&T) -> Json,
+    ) -> Done {
         match self.output {
             Shown::Table => print(table(items).lines()),
             Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
@@ -37,7 +42,7 @@ impl ShownArgs {
 
     /// Like [`print`](Self::print), where the last column of a table may be longer than its reader cares for: it is
     /// cut at the terminal's edge.
-    pub fn print_cut<T>(
+    pub(crate) fn print_cut<T>(
         self,
         items: &[T],
         table: impl FnOnce(&[T]) -> Table,
@@ -50,7 +55,12 @@ impl ShownArgs {
     }
 
     /// Prints all of `items`, a line each, by either of two ways to show one.
-    pub fn print_lines<T>(self, items: &[T], line: impl Fn(&T) -> String, json: impl Fn(&T) -> Json) -> Done {
+    pub(crate) fn print_lines<T>(
+        self,
+        items: &[T],
+        line: impl Fn(&T) -> String,
+        json: impl Fn(&T) -> Json,
+    ) -> Done {
         match self.output {
             Shown::Table => print(items.iter().map(line)),
             Shown::Json => print(items.iter().map(|item| json_line(&json(item)))),
@@ -59,7 +69,7 @@ impl ShownArgs {
 }
 
 /// In characters; none where the output isn't a terminal.
-pub fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1))
 }
 

@@ -3,7 +3,7 @@
 
 /// How much a value asks to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
+pub(crate) enum Tone {
     /// A column's name.
     Head,
     /// As any other.
@@ -16,7 +16,7 @@ pub enum Tone {
 
 /// A value, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableValue {
+pub(crate) struct TableValue {
     /// What it says.
     pub text: String,
     /// How much it matters.
@@ -25,7 +25,7 @@ pub struct TableValue {
 
 /// A column's name, and how it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     name: &'static str,
     weight: Weight,
     side: Side,
@@ -33,7 +33,7 @@ pub struct Column {
 
 /// How much a column matters where there is no room for all: the lightest is left out first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub(crate) enum Weight {
     /// The more, the heavier.
     Of(u8),
     /// It is never left out.
@@ -48,7 +48,7 @@ enum Side {
 
 /// Rows of values, each as wide as its column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<TableValue>>,
 }
@@ -57,49 +57,49 @@ const GAP: &str = "  ";
 
 impl TableValue {
     /// One like any other.
-    pub fn plain(text: impl Into<String>) -> Self {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), tone: Tone::Plain }
     }
 }
 
 impl Column {
     /// Of numbers: each value ends where the column does. It is never left out.
-    pub const fn of_numbers(name: &'static str) -> Self {
+    pub(crate) const fn of_numbers(name: &'static str) -> Self {
         Self { name, weight: Weight::Kept, side: Side::Right }
     }
 
     /// Of words: each value begins where the column does. It is never left out.
-    pub const fn of_words(name: &'static str) -> Self {
+    pub(crate) const fn of_words(name: &'static str) -> Self {
         Self { name, weight: Weight::Kept, side: Side::Left }
     }
 
     /// The same, left out where there is room for heavier ones alone.
     #[must_use]
-    pub const fn weighing(self, weight: u8) -> Self {
+    pub(crate) const fn weighing(self, weight: u8) -> Self {
         Self { weight: Weight::Of(weight), ..self }
     }
 }
 
 impl Table {
     /// A table without rows, of columns with these names, each of numbers.
-    pub fn new(columns: &[&'static str]) -> Self {
+    pub(crate) fn new(columns: &[&'static str]) -> Self {
         Self::of(columns.iter().copied().map(Column::of_numbers).collect())
     }
 
     /// A table without rows, of these columns.
-    pub fn of(columns: Vec<Column>) -> Self {
+    pub(crate) fn of(columns: Vec<Column>) -> Self {
         let head = columns.iter().map(|column| TableValue { text: column.name.to_owned(), tone: Tone::Head });
         Self { rows: vec![head.collect()], columns }
     }
 
     /// Adds a row, of as many values as there are columns.
-    pub fn push(&mut self, row: Vec<TableValue>) {
+    pub(crate) fn push(&mut self, row: Vec<TableValue>) {
         self.rows.push(row);
     }
 
     /// Leaves the lightest columns out until its lines are no wider than `width` characters, or none is left that
     /// may be left out. The names of those that were, the lightest first.
-    pub fn narrow(&mut self, width: usize) -> Vec<&'static str> {
+    pub(crate) fn narrow(&mut self, width: usize) -> Vec<&'static str> {
         let mut left_out = Vec::new();
         while self.width() > width {
             let lightest = self.columns.iter().enumerate().min_by_key(|(_, column)| column.weight);
@@ -123,7 +123,7 @@ impl Table {
     }
 
     /// Its rows, with every value as wide as its column.
-    pub fn rows(&self) -> impl Iterator<Item = Vec<TableValue>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<TableValue>> {
         let widths = self.widths();
         self.rows.iter().map(move |row| {
             let wide = |((value, width), column): ((&TableValue, &usize), &Column)| {
@@ -138,14 +138,14 @@ impl Table {
     }
 
     /// Its lines, without tones.
-    pub fn lines(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.rows()
             .map(|row| row.iter().map(|value| value.text.as_str()).collect::<String>().trim_end().to_owned())
     }
 }
 
 /// As much of a line as `width` characters hold; one that is cut ends in `…`.
-pub fn cut(line: &str, width: usize) -> String {
+pub(crate) fn cut(line: &str, width: usize) -> String {
     match line.char_indices().nth(width) {
         None => line.to_owned(),
         Some(_) => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),

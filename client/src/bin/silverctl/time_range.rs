@@ -9,7 +9,7 @@ use crate::time_text::{TimeArg, format_rfc3339, now_ms, parse_time};
 
 /// From when to when.
 #[derive(Debug, Clone, Args)]
-pub struct TimeRangeArgs {
+pub(crate) struct TimeRangeArgs {
     /// From then on: -1h (before now), 2026-01-31T12:00:00Z, or milliseconds since 1970.
     #[arg(long, value_name = "TIME", default_value = "-1h", allow_hyphen_values = true, value_parser = parse_time)]
     start: TimeArg,
@@ -20,7 +20,7 @@ pub struct TimeRangeArgs {
 
 impl TimeRangeArgs {
     /// Milliseconds since the Unix epoch.
-    pub fn resolve_ms(&self) -> Done<RangeInclusive<i64>> {
+    pub(crate) fn resolve_ms(&self) -> Done<RangeInclusive<i64>> {
         let now_ms = now_ms();
         let (start_ms, end_ms) = (self.start.resolve_ms(now_ms), self.end.resolve_ms(now_ms));
         if start_ms > end_ms {

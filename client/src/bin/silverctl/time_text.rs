@@ -6,23 +6,23 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use silverback_model::duration::{self, UnitOrder};
-pub use silverback_model::utc::{format_clock, format_day, format_rfc3339, parse_rfc3339_ms};
+pub(crate) use silverback_model::utc::{format_clock, format_day, format_rfc3339, parse_rfc3339_ms};
 
 /// Milliseconds since the Unix epoch, by this machine's clock.
-pub fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     // A clock before 1970 is a broken one, and everything it says is far too old.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 /// Reads `1h30m`, `250ms`, `7d`: Prometheus' durations.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     duration::parse_duration(text, UnitOrder::Any)
         .ok_or_else(|| format!("{text:?} isn't a duration like 30s, 1h30m or 7d"))
 }
 
 /// A time as it was given: relative ones are resolved once, so that two of them mean the same now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeArg {
+pub(crate) enum TimeArg {
     /// Milliseconds since the Unix epoch.
     At(i64),
     /// So long before now.
@@ -31,7 +31,7 @@ pub enum TimeArg {
 
 impl TimeArg {
     /// Milliseconds since the Unix epoch.
-    pub fn resolve_ms(self, now_ms: i64) -> i64 {
+    pub(crate) fn resolve_ms(self, now_ms: i64) -> i64 {
         match self {
             Self::At(at_ms) => at_ms,
             Self::BeforeNow(ago) => now_ms.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)),
@@ -50,7 +50,7 @@ impl fmt::Display for TimeArg {
 }
 
 /// Reads a time.
-pub fn parse_time(text: &str) -> Result<TimeArg, String> {
+pub(crate) fn parse_time(text: &str) -> Result<TimeArg, String> {
     if text == "now" {
         return Ok(TimeArg::BeforeNow(Duration::ZERO));
     }

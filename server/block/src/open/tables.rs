@@ -23,7 +23,7 @@ const ENTRY_BYTES_USUAL: usize = 4 << 10;
 /// ... and at most.
 const ENTRY_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX as usize + 4 * VARINT_BYTES_MAX;
 const SYMBOLS: &str = "the symbols";
-pub const TABLE: &str = "the table of postings";
+pub(crate) const TABLE: &str = "the table of postings";
 
 /// The tables of an index.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ pub(super) struct Name {
 }
 
 /// An entry of the table of postings.
-pub struct PostingsEntry<'a> {
+pub(crate) struct PostingsEntry<'a> {
     pub name: &'a str,
     pub value: &'a str,
     /// Where its list begins in the index.
@@ -218,7 +218,11 @@ fn check_text(bytes: u64, at: u64) -> Result<(), BlockSectionError> {
 }
 
 /// The entry at a place of the table of postings, and where the next one begins.
-pub fn entry_at(window: &mut FileWindow, at: u64, end: u64) -> Result<(PostingsEntry<'_>, u64), BlockError> {
+pub(crate) fn entry_at(
+    window: &mut FileWindow,
+    at: u64,
+    end: u64,
+) -> Result<(PostingsEntry<'_>, u64), BlockError> {
     let path = window.path().to_owned();
     let left = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
     let len = entry_len(window.at_most(at, ENTRY_BYTES_USUAL.min(left))?, at, left);

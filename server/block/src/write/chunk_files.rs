@@ -11,7 +11,7 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 
 /// Writes chunks, one after the other.
 #[derive(Debug)]
-pub struct ChunkFilesWriter {
+pub(super) struct ChunkFilesWriter {
     dir: PathBuf,
     file: OutputFile,
     buffer_bytes: usize,
@@ -23,7 +23,7 @@ pub struct ChunkFilesWriter {
 }
 
 impl ChunkFilesWriter {
-    pub fn create(dir: &Path, buffer_bytes: usize) -> Result<Self, BlockWriteError> {
+    pub(super) fn create(dir: &Path, buffer_bytes: usize) -> Result<Self, BlockWriteError> {
         Self::with_file_bytes(dir, buffer_bytes, FILE_BYTES_MAX)
     }
 
@@ -38,12 +38,12 @@ impl ChunkFilesWriter {
         Ok(Self { dir: dir.to_owned(), file, buffer_bytes, files_before, bytes_before, head, file_bytes_max })
     }
 
-    pub const fn written_bytes(&self) -> u64 {
+    pub(super) const fn written_bytes(&self) -> u64 {
         self.bytes_before + self.file.at()
     }
 
     /// Writes a chunk, and says by what it is referred to.
-    pub fn put(&mut self, contents: Contents, bytes: &[u8]) -> Result<u64, BlockWriteError> {
+    pub(super) fn put(&mut self, contents: Contents, bytes: &[u8]) -> Result<u64, BlockWriteError> {
         self.head.clear();
         put_uvarint(&mut self.head, bytes.len() as u64);
         let len = (self.head.len() + 1 + bytes.len() + 4) as u64;
@@ -61,12 +61,12 @@ impl ChunkFilesWriter {
         Ok(reference)
     }
 
-    pub fn sync(&mut self) -> Result<(), BlockWriteError> {
+    pub(super) fn sync(&mut self) -> Result<(), BlockWriteError> {
         self.file.sync()
     }
 
     /// Makes all of it durable, and says how much it is in bytes.
-    pub fn finish(self) -> Result<u64, BlockWriteError> {
+    pub(super) fn finish(self) -> Result<u64, BlockWriteError> {
         let bytes = self.bytes_before + self.file.finish()?;
         sync_dir(&self.dir)?;
         Ok(bytes)

@@ -18,7 +18,7 @@ use crate::series::ALIGNMENT;
 use crate::toc::{MAGIC, VERSION};
 
 /// What the index is made of.
-pub struct IndexSource {
+pub(super) struct IndexSource {
     pub texts: Texts,
     /// Series, in their order.
     pub spool: Spool,
@@ -26,7 +26,11 @@ pub struct IndexSource {
 }
 
 /// Writes `index` into the block's directory, and says how long it is in bytes.
-pub fn write(dir: &Path, source: IndexSource, watch: &mut WriteWatch<'_>) -> Result<u64, BlockWriteError> {
+pub(super) fn write(
+    dir: &Path,
+    source: IndexSource,
+    watch: &mut WriteWatch<'_>,
+) -> Result<u64, BlockWriteError> {
     let IndexSource { texts, spool, memory } = source;
     let texts = texts.finish(watch)?;
     let mut index = OutputFile::create(&dir.join("index"), memory.buffer_bytes())?;

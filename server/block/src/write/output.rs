@@ -10,7 +10,7 @@ use super::scratch::ScratchFile;
 
 /// A new file.
 #[derive(Debug)]
-pub struct OutputFile {
+pub(super) struct OutputFile {
     path: PathBuf,
     file: File,
     /// What waits to be written after what was.
@@ -25,7 +25,7 @@ pub struct OutputFile {
 /// Where a section begins whose length and count come once all of it is there.
 #[derive(Debug)]
 #[must_use = "a section without its end has no length"]
-pub struct Section {
+pub(super) struct Section {
     at: u64,
     what: &'static str,
 }
@@ -37,7 +37,7 @@ const SECTION_HEAD_BYTES: u64 = 8;
 
 impl OutputFile {
     /// Makes it; one that is there already is a fault. It can be read, too. So many bytes wait in memory at most.
-    pub fn create(path: &Path, buffer_bytes: usize) -> Result<Self, BlockWriteError> {
+    pub(super) fn create(path: &Path, buffer_bytes: usize) -> Result<Self, BlockWriteError> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(BlockWriteError::io(path))?;
         let buffer = Vec::with_capacity(buffer_bytes);
@@ -45,11 +45,11 @@ impl OutputFile {
     }
 
     /// How much has been put, in bytes.
-    pub const fn at(&self) -> u64 {
+    pub(super) const fn at(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    pub fn put(&mut self, bytes: &[u8]) -> Result<(), BlockWriteError> {
+    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), BlockWriteError> {
         self.sum = crc32c::crc32c_append(self.sum, bytes);
         if self.buffer.len() + bytes.len() > self.buffer_bytes {
             self.flush()?;
@@ -62,18 +62,18 @@ impl OutputFile {
     }
 
     /// What comes from here on is summed.
-    pub const fn begin_sum(&mut self) {
+    pub(super) const fn begin_sum(&mut self) {
         self.sum = 0;
     }
 
     /// Writes the sum over what came since.
-    pub fn put_sum(&mut self) -> Result<(), BlockWriteError> {
+    pub(super) fn put_sum(&mut self) -> Result<(), BlockWriteError> {
         self.put(&self.sum.to_be_bytes())
     }
 
     /// Begins a section of what there is `what` of, which an error names where there is too much: `u32 length | u32 count | … |
     /// u32 sum`.
-    pub fn begin_section(&mut self, what: &'static str) -> Result<Section, BlockWriteError> {
+    pub(super) fn begin_section(&mut self, what: &'static str) -> Result<Section, BlockWriteError> {
         let at = self.at();
         self.put(&[0; SECTION_HEAD_BYTES as usize])?;
         self.begin_sum();
@@ -81,7 +81,7 @@ impl OutputFile {
     }
 
     /// Ends it: it has so many of what it counts.
-    pub fn end_section(&mut self, section: Section, count: u64) -> Result<(), BlockWriteError> {
+    pub(super) fn end_section(&mut self, section: Section, count: u64) -> Result<(), BlockWriteError> {
         let Section { at, what } = section;
         let content_bytes = self.at() - at - SECTION_HEAD_BYTES;
         let max = u64::from(u32::MAX);
@@ -104,33 +104,33 @@ impl OutputFile {
     }
 
     /// Writes zeros up to a multiple.
-    pub fn align(&mut self, to: u64) -> Result<(), BlockWriteError> {
+    pub(super) fn align(&mut self, to: u64) -> Result<(), BlockWriteError> {
         const ZEROS: [u8; 16] = [0; 16];
         let missing = self.at().next_multiple_of(to) - self.at();
         self.put(&ZEROS[..missing as usize])
     }
 
     /// Makes durable what came until now.
-    pub fn sync(&mut self) -> Result<(), BlockWriteError> {
+    pub(super) fn sync(&mut self) -> Result<(), BlockWriteError> {
         self.flush()?;
         self.synced = self.written;
         self.file.sync_data().map_err(BlockWriteError::io(&self.path))
     }
 
     /// The same, where that is much.
-    pub fn sync_much(&mut self) -> Result<(), BlockWriteError> {
+    pub(super) fn sync_much(&mut self) -> Result<(), BlockWriteError> {
         if self.written - self.synced > SYNC_EVERY_BYTES { self.sync() } else { Ok(()) }
     }
 
     /// Makes it durable, and says how long it is in bytes.
-    pub fn finish(mut self) -> Result<u64, BlockWriteError> {
+    pub(super) fn finish(mut self) -> Result<u64, BlockWriteError> {
         self.flush()?;
         self.file.sync_all().map_err(BlockWriteError::io(&self.path))?;
         Ok(self.at())
     }
 
     /// Hands what came until now to the system, to be read while more comes.
-    pub fn written(&mut self) -> Result<ScratchFile, BlockWriteError> {
+    pub(super) fn written(&mut self) -> Result<ScratchFile, BlockWriteError> {
         self.flush()?;
         let file = self.file.try_clone().map_err(BlockWriteError::io(&self.path))?;
         Ok(ScratchFile::new(self.path.clone(), file, self.written))
@@ -152,7 +152,7 @@ impl OutputFile {
 }
 
 /// Makes the names in a directory durable.
-pub fn sync_dir(dir: &Path) -> Result<(), BlockWriteError> {
+pub(super) fn sync_dir(dir: &Path) -> Result<(), BlockWriteError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(BlockWriteError::io(dir))
 }
 

@@ -15,7 +15,7 @@ const ENTRY_BYTES: u64 = 4;
 const LIST: &str = "the bytes of postings";
 
 /// What the lists are made of.
-pub struct PostingsSource<'a> {
+pub(super) struct PostingsSource<'a> {
     pub dir: &'a Path,
     pub memory: WriterMemory,
     pub symbols: &'a SymbolOffsets,
@@ -26,13 +26,13 @@ pub struct PostingsSource<'a> {
 }
 
 /// Where they begin in the index.
-pub struct WrittenPostings {
+pub(super) struct WrittenPostings {
     pub lists_at: u64,
     pub table_at: u64,
 }
 
 /// Writes the lists and their table.
-pub fn put(
+pub(super) fn put(
     index: &mut OutputFile,
     source: &PostingsSource<'_>,
     watch: &mut WriteWatch<'_>,

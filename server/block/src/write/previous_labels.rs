@@ -5,7 +5,7 @@ use super::texts::Texts;
 
 /// Labels, and the numbers of their texts.
 #[derive(Debug, Default)]
-pub struct PreviousLabels {
+pub(super) struct PreviousLabels {
     texts: Vec<u8>,
     labels: Vec<Label>,
 }
@@ -20,7 +20,7 @@ struct Label {
 }
 
 /// Whether labels are a series': names ascending, nothing empty.
-pub fn is_set<'a>(labels: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> bool {
+pub(super) fn is_set<'a>(labels: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> bool {
     let names = labels.clone().map(|(name, _)| name);
     let is_ascending = names.clone().zip(names.skip(1)).all(|(name, next)| name < next);
     is_ascending && labels.clone().all(|(name, value)| !name.is_empty() && !value.is_empty())
@@ -28,14 +28,14 @@ pub fn is_set<'a>(labels: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> b
 
 impl PreviousLabels {
     /// Whether others come after them: by names and values in turn.
-    pub fn is_before<'a>(&self, others: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    pub(super) fn is_before<'a>(&self, others: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
         let own = (0..self.labels.len()).map(|at| self.texts_of(at));
         own.cmp(others.map(|(name, value)| (name.as_bytes(), value.as_bytes()))).is_lt()
     }
 
     /// Those of the next series, with the numbers of their texts. `before` is the one before it, if it has its numbers of
     /// the same table.
-    pub fn number<'a>(
+    pub(super) fn number<'a>(
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)>,
         before: Option<&Self>,
@@ -59,12 +59,12 @@ impl PreviousLabels {
     }
 
     /// The numbers of names and values.
-    pub fn numbers(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
+    pub(super) fn numbers(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.labels.iter().map(|label| (label.name, label.value))
     }
 
     /// What they have room for.
-    pub const fn memory_bytes(&self) -> usize {
+    pub(super) const fn memory_bytes(&self) -> usize {
         self.texts.capacity() + self.labels.capacity() * size_of::<Label>()
     }
 

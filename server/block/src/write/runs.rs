@@ -14,7 +14,7 @@ use super::scratch::{self, ScratchFile, ScratchReader};
 use super::watch::WriteWatch;
 
 /// What is sorted.
-pub trait SortedRecord: Ord + Default {
+pub(super) trait SortedRecord: Ord + Default {
     /// Its file's name, while that has one.
     const FILE: &'static str;
 
@@ -27,7 +27,7 @@ pub trait SortedRecord: Ord + Default {
 
 /// Runs while they are written.
 #[derive(Debug)]
-pub struct Runs<R> {
+pub(super) struct Runs<R> {
     dir: PathBuf,
     memory: WriterMemory,
     out: OutputFile,
@@ -40,7 +40,7 @@ pub struct Runs<R> {
 
 /// Few enough runs to be read in one order.
 #[derive(Debug)]
-pub struct SortedRuns<R> {
+pub(super) struct SortedRuns<R> {
     file: ScratchFile,
     ends: Vec<u64>,
     memory: WriterMemory,
@@ -48,7 +48,7 @@ pub struct SortedRuns<R> {
 }
 
 impl<R: SortedRecord> Runs<R> {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
+    pub(super) fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         Ok(Self {
             dir: dir.to_owned(),
             memory,
@@ -60,12 +60,12 @@ impl<R: SortedRecord> Runs<R> {
         })
     }
 
-    pub const fn written_bytes(&self) -> u64 {
+    pub(super) const fn written_bytes(&self) -> u64 {
         self.out.at()
     }
 
     /// Adds a record, no less than the one before it in its run, and says how long it is in bytes.
-    pub fn put(&mut self, record: &R) -> Result<usize, BlockWriteError> {
+    pub(super) fn put(&mut self, record: &R) -> Result<usize, BlockWriteError> {
         self.record.clear();
         record.put(&mut self.before, &mut self.record);
         self.record_bytes_max = self.record_bytes_max.max(self.record.len());
@@ -74,7 +74,7 @@ impl<R: SortedRecord> Runs<R> {
     }
 
     /// What comes next begins a run.
-    pub fn end_run(&mut self) {
+    pub(super) fn end_run(&mut self) {
         if self.ends.last().copied().unwrap_or_default() < self.out.at() {
             self.ends.push(self.out.at());
         }
@@ -82,7 +82,7 @@ impl<R: SortedRecord> Runs<R> {
     }
 
     /// Merges until the runs that are left can be read together.
-    pub fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<R>, BlockWriteError> {
+    pub(super) fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<R>, BlockWriteError> {
         let memory = self.memory;
         loop {
             let fan_in = memory.fan_in(self.record_bytes_max);
@@ -108,14 +108,14 @@ impl<R: SortedRecord> Runs<R> {
 
 impl<R: SortedRecord> SortedRuns<R> {
     /// Reads all, ascending.
-    pub fn read(&self) -> Result<Merge<'_, R>, BlockWriteError> {
+    pub(super) fn read(&self) -> Result<Merge<'_, R>, BlockWriteError> {
         Merge::begin(&self.file, 0, &self.ends, self.memory)
     }
 }
 
 /// Runs that are read in one order.
 #[derive(Debug)]
-pub struct Merge<'a, R> {
+pub(super) struct Merge<'a, R> {
     runs: Vec<ScratchReader<'a>>,
     /// Each run's next record, and the run.
     heads: BinaryHeap<Reverse<(R, usize)>>,
@@ -142,7 +142,7 @@ impl<'a, R: SortedRecord> Merge<'a, R> {
     }
 
     /// The next record; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<&R>, BlockWriteError> {
+    pub(super) fn next(&mut self) -> Result<Option<&R>, BlockWriteError> {
         if self.is_given
             && let Some(mut head) = self.heads.peek_mut()
         {

@@ -11,7 +11,7 @@ use super::output::OutputFile;
 use crate::error::{BlockErrorKind, BlockSectionError};
 
 /// Makes one. Errors name it by where it was made.
-pub fn create(path: &Path, buffer_bytes: usize) -> Result<OutputFile, BlockWriteError> {
+pub(super) fn create(path: &Path, buffer_bytes: usize) -> Result<OutputFile, BlockWriteError> {
     let output = OutputFile::create(path, buffer_bytes)?;
     std::fs::remove_file(path).map_err(BlockWriteError::io(path))?;
     Ok(output)
@@ -19,7 +19,7 @@ pub fn create(path: &Path, buffer_bytes: usize) -> Result<OutputFile, BlockWrite
 
 /// What has been written of a file.
 #[derive(Debug)]
-pub struct ScratchFile {
+pub(super) struct ScratchFile {
     path: PathBuf,
     file: File,
     bytes: u64,
@@ -27,7 +27,7 @@ pub struct ScratchFile {
 
 /// Reads a piece of it from its begin to its end.
 #[derive(Debug)]
-pub struct ScratchReader<'a> {
+pub(super) struct ScratchReader<'a> {
     of: &'a ScratchFile,
     /// How far the buffer reaches in the file, and how far the piece does.
     at: u64,
@@ -39,37 +39,37 @@ pub struct ScratchReader<'a> {
 }
 
 impl ScratchFile {
-    pub const fn new(path: PathBuf, file: File, bytes: u64) -> Self {
+    pub(super) const fn new(path: PathBuf, file: File, bytes: u64) -> Self {
         Self { path, file, bytes }
     }
 
     /// Where it was made.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub const fn bytes(&self) -> u64 {
+    pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Reads all of it, so many bytes at a time.
-    pub const fn read(&self, buffer_bytes: usize) -> ScratchReader<'_> {
+    pub(super) const fn read(&self, buffer_bytes: usize) -> ScratchReader<'_> {
         self.read_piece(0, self.bytes, buffer_bytes)
     }
 
     /// Reads from one place to another.
-    pub const fn read_piece(&self, from: u64, to: u64, buffer_bytes: usize) -> ScratchReader<'_> {
+    pub(super) const fn read_piece(&self, from: u64, to: u64, buffer_bytes: usize) -> ScratchReader<'_> {
         ScratchReader { of: self, at: from, end: to, buffer: Vec::new(), taken: 0, buffer_bytes }
     }
 }
 
 impl ScratchReader<'_> {
-    pub const fn is_at_end(&self) -> bool {
+    pub(super) const fn is_at_end(&self) -> bool {
         self.taken == self.buffer.len() && self.at == self.end
     }
 
     /// The next bytes, some of them, and no more than so many; none only at the end.
-    pub fn some(&mut self, max: usize) -> Result<&[u8], BlockWriteError> {
+    pub(super) fn some(&mut self, max: usize) -> Result<&[u8], BlockWriteError> {
         if self.taken == self.buffer.len() && self.at < self.end {
             self.fill()?;
         }
@@ -79,7 +79,7 @@ impl ScratchReader<'_> {
     }
 
     /// Puts the next bytes, so many, after those that are there.
-    pub fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), BlockWriteError> {
+    pub(super) fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> Result<(), BlockWriteError> {
         let mut left = bytes;
         while left > 0 {
             let some = self.some(left)?;
@@ -93,7 +93,7 @@ impl ScratchReader<'_> {
     }
 
     /// Goes past so many bytes.
-    pub fn skip(&mut self, bytes: u64) -> Result<(), BlockWriteError> {
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), BlockWriteError> {
         let held = (self.buffer.len() - self.taken) as u64;
         if bytes <= held {
             self.taken += bytes as usize;
@@ -117,7 +117,7 @@ impl ScratchReader<'_> {
     }
 
     /// A number as [`super::put_uvarint`] writes it.
-    pub fn uvarint(&mut self) -> Result<u64, BlockWriteError> {
+    pub(super) fn uvarint(&mut self) -> Result<u64, BlockWriteError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -130,13 +130,13 @@ impl ScratchReader<'_> {
     }
 
     /// The same, of 32 bits.
-    pub fn uvarint_32(&mut self, what: &'static str) -> Result<u32, BlockWriteError> {
+    pub(super) fn uvarint_32(&mut self, what: &'static str) -> Result<u32, BlockWriteError> {
         let value = self.uvarint()?;
         u32::try_from(value).map_err(|_large| self.wrong(BlockErrorKind::Overflows { what }))
     }
 
     /// What is wrong where it is.
-    pub fn wrong(&self, problem: BlockErrorKind) -> BlockWriteError {
+    pub(super) fn wrong(&self, problem: BlockErrorKind) -> BlockWriteError {
         let at = self.at - (self.buffer.len() - self.taken) as u64;
         BlockSectionError::new(at, problem).of(&self.of.path).into()
     }

@@ -9,26 +9,26 @@ use super::scratch::{self, ScratchFile, ScratchReader};
 
 /// While it is written: each record with its length, 32 bits, in front.
 #[derive(Debug)]
-pub struct Spool(OutputFile);
+pub(super) struct Spool(OutputFile);
 
 /// Goes through the records.
 #[derive(Debug)]
-pub struct SpoolRecords<'a> {
+pub(super) struct SpoolRecords<'a> {
     reading: ScratchReader<'a>,
     record: Vec<u8>,
 }
 
 impl Spool {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
+    pub(super) fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         scratch::create(&dir.join("series.spool"), memory.buffer_bytes()).map(Self)
     }
 
-    pub const fn written_bytes(&self) -> u64 {
+    pub(super) const fn written_bytes(&self) -> u64 {
         self.0.at()
     }
 
     /// Adds a record in parts.
-    pub fn put(&mut self, parts: &[&[u8]]) -> Result<(), BlockWriteError> {
+    pub(super) fn put(&mut self, parts: &[&[u8]]) -> Result<(), BlockWriteError> {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
         let max = u64::from(u32::MAX);
         let len = u32::try_from(len)
@@ -37,18 +37,18 @@ impl Spool {
         parts.iter().try_for_each(|part| self.0.put(part))
     }
 
-    pub fn finish(mut self) -> Result<ScratchFile, BlockWriteError> {
+    pub(super) fn finish(mut self) -> Result<ScratchFile, BlockWriteError> {
         self.0.written()
     }
 }
 
 impl<'a> SpoolRecords<'a> {
-    pub const fn read(spool: &'a ScratchFile, buffer_bytes: usize) -> Self {
+    pub(super) const fn read(spool: &'a ScratchFile, buffer_bytes: usize) -> Self {
         Self { reading: spool.read(buffer_bytes), record: Vec::new() }
     }
 
     /// The next record; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, BlockWriteError> {
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, BlockWriteError> {
         if self.reading.is_at_end() {
             return Ok(None);
         }

@@ -13,11 +13,11 @@ use super::{BlockWriteError, put_uvarint};
 use crate::error::BlockErrorKind;
 
 /// What one takes on disk, about.
-pub const TRIPLE_BYTES: usize = 5;
+pub(super) const TRIPLE_BYTES: usize = 5;
 
 /// Where symbols are in the index: of one in so many.
 #[derive(Debug)]
-pub struct SymbolOffsets {
+pub(super) struct SymbolOffsets {
     /// Of those that are multiples of `every`.
     places: Vec<u32>,
     every: u32,
@@ -28,7 +28,7 @@ pub struct SymbolOffsets {
 }
 
 /// Writes the symbols, ascending, and for each text `(0, its number, its symbol's)`.
-pub fn put(
+pub(super) fn put(
     index: &mut OutputFile,
     texts: &SortedRuns<NumberedText>,
     ordinals: &mut Triples,
@@ -91,14 +91,14 @@ impl SymbolOffsets {
     }
 
     /// Reads them out of the index.
-    pub fn read<'a>(&'a self, index: &'a ScratchFile, memory: WriterMemory) -> SymbolReader<'a> {
+    pub(super) fn read<'a>(&'a self, index: &'a ScratchFile, memory: WriterMemory) -> SymbolReader<'a> {
         SymbolReader { symbols: self, index, reading: None, next: 0, buffer_bytes: memory.read_bytes() }
     }
 }
 
 /// Finds symbols by their numbers; cheapest, where they ascend.
 #[derive(Debug)]
-pub struct SymbolReader<'a> {
+pub(super) struct SymbolReader<'a> {
     symbols: &'a SymbolOffsets,
     index: &'a ScratchFile,
     reading: Option<ScratchReader<'a>>,
@@ -109,7 +109,7 @@ pub struct SymbolReader<'a> {
 
 impl SymbolReader<'_> {
     /// Puts a symbol in the place of what is there.
-    pub fn read(&mut self, ordinal: u32, text: &mut Vec<u8>) -> Result<(), BlockWriteError> {
+    pub(super) fn read(&mut self, ordinal: u32, text: &mut Vec<u8>) -> Result<(), BlockWriteError> {
         let SymbolOffsets { places, every, piece, .. } = self.symbols;
         let group = ordinal / every;
         let is_ahead = self.next <= ordinal && self.next / every == group;
@@ -141,7 +141,7 @@ impl SymbolReader<'_> {
 
 /// From a text's number in its table to its symbol's, for series in the order in which they came.
 #[derive(Debug)]
-pub struct Ordinals<'a> {
+pub(super) struct Ordinals<'a> {
     merge: super::runs::Merge<'a, Triple>,
     /// Of the texts of this table that came until now.
     known: Vec<u32>,
@@ -150,17 +150,17 @@ pub struct Ordinals<'a> {
 }
 
 impl<'a> Ordinals<'a> {
-    pub fn read(sorted: &'a SortedRuns<Triple>) -> Result<Self, BlockWriteError> {
+    pub(super) fn read(sorted: &'a SortedRuns<Triple>) -> Result<Self, BlockWriteError> {
         Ok(Self { merge: sorted.read()?, known: Vec::new(), next: 0 })
     }
 
     /// The next table begins.
-    pub fn next_table(&mut self) {
+    pub(super) fn next_table(&mut self) {
         self.known.clear();
     }
 
     /// Of a text; `None` where none was numbered so, because each is numbered as it comes.
-    pub fn of(&mut self, number: u32) -> Result<Option<u32>, BlockWriteError> {
+    pub(super) fn of(&mut self, number: u32) -> Result<Option<u32>, BlockWriteError> {
         if let Some(ordinal) = self.known.get(number as usize) {
             return Ok(Some(*ordinal));
         }

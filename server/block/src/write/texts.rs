@@ -18,7 +18,7 @@ const ENTRY_BYTES: usize = size_of::<u32>() + 12 + size_of::<u32>();
 
 /// A text, and its number among all.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NumberedText {
+pub(super) struct NumberedText {
     pub text: Vec<u8>,
     pub number: u32,
 }
@@ -43,7 +43,7 @@ impl SortedRecord for NumberedText {
 
 /// The table, and what went to disk.
 #[derive(Debug)]
-pub struct Texts {
+pub(super) struct Texts {
     bytes: Vec<u8>,
     ends: Vec<u32>,
     table: HashTable<u32>,
@@ -56,7 +56,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
+    pub(super) fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         // A half each: where texts are shorter or longer than entries, it is full before all is taken.
         let bytes_max = memory.texts_bytes() / 2;
         let entries_max = bytes_max / ENTRY_BYTES;
@@ -72,18 +72,18 @@ impl Texts {
         })
     }
 
-    pub const fn written_bytes(&self) -> u64 {
+    pub(super) const fn written_bytes(&self) -> u64 {
         self.runs.written_bytes()
     }
 
     /// Whether so many more, of so many bytes together, are to go to a new table. One that is empty takes all.
-    pub fn is_full(&self, texts: usize, bytes: usize) -> bool {
+    pub(super) fn is_full(&self, texts: usize, bytes: usize) -> bool {
         let is_full = self.bytes.len() + bytes > self.bytes_max || self.ends.len() + texts > self.entries_max;
         is_full && !self.ends.is_empty()
     }
 
     /// A text's number in this table, the next one where it wasn't there.
-    pub fn number_of(&mut self, text: &str) -> u32 {
+    pub(super) fn number_of(&mut self, text: &str) -> u32 {
         let hash = self.hasher.hash_one(text.as_bytes());
         let (bytes, ends) = (&self.bytes, &self.ends);
         if let Some(number) = self.table.find(hash, |number| text_at(bytes, ends, *number) == text.as_bytes())
@@ -99,7 +99,7 @@ impl Texts {
     }
 
     /// Writes the table to disk; the next begins without a text.
-    pub fn end_table(&mut self) -> Result<(), BlockWriteError> {
+    pub(super) fn end_table(&mut self) -> Result<(), BlockWriteError> {
         let Self { bytes, ends, table, runs, .. } = self;
         let count = ends.len() as u32;
         let after = self.numbered.checked_add(count);
@@ -125,7 +125,10 @@ impl Texts {
     }
 
     /// All of them by text and number.
-    pub fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<NumberedText>, BlockWriteError> {
+    pub(super) fn finish(
+        mut self,
+        watch: &mut WriteWatch<'_>,
+    ) -> Result<SortedRuns<NumberedText>, BlockWriteError> {
         self.end_table()?;
         let Self { bytes, ends, table, runs, .. } = self;
         // What merges takes their place in memory.

@@ -11,14 +11,14 @@ use crate::error::BlockErrorKind;
 
 /// Three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Triple(u128);
+pub(super) struct Triple(u128);
 
 impl Triple {
-    pub const fn new(first: u32, second: u32, third: u32) -> Self {
+    pub(super) const fn new(first: u32, second: u32, third: u32) -> Self {
         Self((first as u128) << 64 | (second as u128) << 32 | third as u128)
     }
 
-    pub const fn numbers(self) -> (u32, u32, u32) {
+    pub(super) const fn numbers(self) -> (u32, u32, u32) {
         ((self.0 >> 64) as u32, (self.0 >> 32) as u32, self.0 as u32)
     }
 }
@@ -55,7 +55,7 @@ impl SortedRecord for Triple {
 
 /// Sorts them.
 #[derive(Debug)]
-pub struct Triples {
+pub(super) struct Triples {
     /// Those that aren't on disk.
     held: Vec<Triple>,
     held_max: usize,
@@ -63,12 +63,12 @@ pub struct Triples {
 }
 
 impl Triples {
-    pub fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
+    pub(super) fn create(dir: &Path, memory: WriterMemory) -> Result<Self, BlockWriteError> {
         let held_max = (memory.sorted_bytes() / size_of::<Triple>()).max(1);
         Ok(Self { held: Vec::with_capacity(held_max), held_max, runs: Runs::create(dir, memory)? })
     }
 
-    pub fn push(&mut self, triple: Triple) -> Result<(), BlockWriteError> {
+    pub(super) fn push(&mut self, triple: Triple) -> Result<(), BlockWriteError> {
         if self.held.len() == self.held_max {
             self.end_run()?;
         }
@@ -76,7 +76,10 @@ impl Triples {
         Ok(())
     }
 
-    pub fn finish(mut self, watch: &mut WriteWatch<'_>) -> Result<SortedRuns<Triple>, BlockWriteError> {
+    pub(super) fn finish(
+        mut self,
+        watch: &mut WriteWatch<'_>,
+    ) -> Result<SortedRuns<Triple>, BlockWriteError> {
         self.end_run()?;
         drop(self.held);
         self.runs.finish(watch)

@@ -11,7 +11,7 @@ const STEPS: u32 = if cfg!(test) { 64 } else { 512 };
 /// ... or so many bytes, where a step is a buffer.
 const BYTES: u64 = 1 << 20;
 
-pub struct WriteWatch<'a> {
+pub(super) struct WriteWatch<'a> {
     go_on: &'a dyn Fn(u64) -> bool,
     /// Since the last look.
     steps: u32,
@@ -22,12 +22,12 @@ pub struct WriteWatch<'a> {
 
 impl<'a> WriteWatch<'a> {
     /// Asks whether to go on, after so many bytes.
-    pub fn new(go_on: &'a dyn Fn(u64) -> bool) -> Self {
+    pub(super) fn new(go_on: &'a dyn Fn(u64) -> bool) -> Self {
         Self { go_on, steps: 0, bytes: 0, written_bytes: 0, asked: None }
     }
 
     /// One step more, in which about so many bytes were written.
-    pub fn step(&mut self, written_bytes: usize) -> Result<(), BlockWriteError> {
+    pub(super) fn step(&mut self, written_bytes: usize) -> Result<(), BlockWriteError> {
         self.steps += 1;
         self.bytes += written_bytes as u64;
         self.written_bytes += written_bytes as u64;

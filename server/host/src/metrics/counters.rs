@@ -126,7 +126,7 @@ macro_rules! counters {
 
         impl $name {
             /// What shows them in a scrape.
-            pub const METRICS: &'static [$crate::metrics::Metric<Self>] = &[$($crate::metrics::Metric {
+            $vis const METRICS: &'static [$crate::metrics::Metric<Self>] = &[$($crate::metrics::Metric {
                 name: $metric,
                 kind: $crate::metrics::MetricKind::$kind,
                 help: concat!($($help),+).trim_ascii_start(),
@@ -143,7 +143,7 @@ mod tests {
 
     counters! {
         #[derive(Default)]
-        pub struct Counts {
+        pub(super) struct Counts {
             /// Time spent,
             /// on what takes time.
             busy_us: u64 => Counter "busy_seconds_total" / 1e6,

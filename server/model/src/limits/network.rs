@@ -5,7 +5,7 @@ use super::{HANDSHAKE_BYTES, ID_CACHE_ENTRY_BYTES, MemoryPlan, READ_BYTES_MIN};
 
 /// A part of the memory plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryPlanPart {
+pub(super) enum MemoryPlanPart {
     /// Buffers of connections: [`MemoryPlan::connection_bytes`].
     Connections,
     /// [`MemoryPlan::in_flight_bytes`].
@@ -24,7 +24,7 @@ pub enum MemoryPlanPart {
 
 /// One kind of buffer.
 #[derive(Debug)]
-pub struct NetworkBuffer {
+pub(super) struct NetworkBuffer {
     /// What is in it.
     pub what: &'static str,
     /// Where it is planned.
@@ -42,7 +42,7 @@ const fn buffer(
 }
 
 /// All of them.
-pub const NETWORK_BUFFERS: [NetworkBuffer; 13] = [
+pub(super) const NETWORK_BUFFERS: [NetworkBuffer; 13] = [
     // HTTP/1 keeps what a line has grown by in the place of HTTP/2's heads.
     buffer("connections, and heads of requests that are on their way", MemoryPlanPart::Connections, |plan| {
         plan.connections_max * (plan.connection_own_bytes() + plan.head_bytes)

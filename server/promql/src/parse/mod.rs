@@ -18,11 +18,11 @@ use crate::span::{TextSpan, line_and_column};
 use crate::token::{Keyword, Mark, Operator, Token, TokenKind, describe};
 
 /// A longer text is refused.
-pub const TEXT_BYTES_MAX: usize = 1 << 18;
+pub(crate) const TEXT_BYTES_MAX: usize = 1 << 18;
 /// An expression of more nodes is refused.
-pub const NODES_MAX: usize = 1 << 14;
+pub(crate) const NODES_MAX: usize = 1 << 14;
 /// Nested nodes, at most so many.
-pub const DEPTH_MAX: usize = 200;
+pub(crate) const DEPTH_MAX: usize = 200;
 
 /// What is allowed beyond the language that is stable.
 #[derive(Debug, Clone, Copy, Default)]

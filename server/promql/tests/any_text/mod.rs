@@ -9,7 +9,7 @@ use silverback_promql::{Budget, Fetched, NoPace, ParseOptions, Plan, PlanOptions
 
 /// Parses a text, prints it, reads that again, and evaluates it over a few series at a time and over a range.
 /// Returns how many of these had an answer; nothing where it doesn't parse.
-pub fn check(text: &str) -> Option<usize> {
+pub(crate) fn check(text: &str) -> Option<usize> {
     let query = Query::parse(text, ParseOptions::with_experiments()).ok()?;
     let printed = query.to_string();
     let again = Query::parse(&printed, ParseOptions::with_experiments());

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Series in two halves, of which each is folded by its own.
-pub struct Halves<'a> {
+pub(crate) struct Halves<'a> {
     plan: &'a Plan,
     /// All series of each select, by labels; what was given.
     whole: Vec<(Vec<Fetched>, Cell<usize>)>,
@@ -20,7 +20,7 @@ struct Half<'a> {
 }
 
 impl<'a> Halves<'a> {
-    pub fn new(plan: &'a Plan, all: Vec<Vec<Fetched>>, pace: &'a dyn Pace) -> Self {
+    pub(crate) fn new(plan: &'a Plan, all: Vec<Vec<Fetched>>, pace: &'a dyn Pace) -> Self {
         let sorted = |mut series: Vec<Fetched>| {
             series.sort_by(|left, right| left.labels.cmp(&right.labels));
             (series, Cell::new(0))

@@ -10,7 +10,7 @@ use crate::series::Item;
 /// Relative differences below this don't count.
 const EPSILON: f64 = 1e-6;
 
-pub fn compare(eval: &Eval, value: &Value) -> Result<(), String> {
+pub(crate) fn compare(eval: &Eval, value: &Value) -> Result<(), String> {
     match value {
         Value::Scalar { value, .. } => scalar(eval, *value),
         Value::Text { text, .. } => match &eval.string {
@@ -23,7 +23,7 @@ pub fn compare(eval: &Eval, value: &Value) -> Result<(), String> {
 }
 
 /// The answer's second step of three.
-pub fn compare_middle(eval: &Eval, value: &Value) -> Result<(), String> {
+pub(crate) fn compare_middle(eval: &Eval, value: &Value) -> Result<(), String> {
     let Value::Matrix(series) = value else { return Err("no matrix".to_owned()) };
     let at_ms = eval.start_ms;
     let mut samples = Vec::new();

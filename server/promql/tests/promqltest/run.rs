@@ -8,12 +8,12 @@ use crate::script::{Command, Eval, Wanted, parse};
 use crate::store::Store;
 
 #[derive(Debug, Default)]
-pub struct Failures {
+pub(crate) struct Failures {
     pub evals: usize,
     pub failed: Vec<String>,
 }
 
-pub fn run(script: &str) -> Failures {
+pub(crate) fn run(script: &str) -> Failures {
     let mut failures = Failures::default();
     let mut store = Store::default();
     for command in parse(script) {

@@ -7,14 +7,14 @@ use silverback_promql::parse_duration_ms;
 use crate::series::{Item, number, parse_line};
 
 #[derive(Debug)]
-pub enum Command {
+pub(crate) enum Command {
     Clear,
     Load { step_ms: i64, series: Vec<(Labels, Vec<Item>)>, with_custom: bool },
     Eval(Box<Eval>),
 }
 
 #[derive(Debug, Default)]
-pub struct Eval {
+pub(crate) struct Eval {
     pub line: usize,
     pub text: String,
     pub start_ms: i64,
@@ -37,14 +37,14 @@ pub struct Eval {
 }
 
 #[derive(Debug, Clone)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     Any,
     Message(String),
     Matches(Regex),
 }
 
 impl Wanted {
-    pub fn is_met_by(&self, text: &str) -> bool {
+    pub(crate) fn is_met_by(&self, text: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Message(message) => message == text,
@@ -53,7 +53,7 @@ impl Wanted {
     }
 }
 
-pub fn parse(text: &str) -> Vec<Command> {
+pub(crate) fn parse(text: &str) -> Vec<Command> {
     let lines: Vec<&str> =
         text.lines().map(str::trim).map(|line| if line.starts_with('#') { "" } else { line }).collect();
     let mut commands = Vec::new();

@@ -6,19 +6,19 @@ use silverback_promql::histogram::{FloatHistogram, ResetHint};
 
 /// A value, or none at its step.
 #[derive(Debug, Clone)]
-pub enum Item {
+pub(crate) enum Item {
     Omitted,
     Float(f64),
     /// With whether the hint was written.
     Histogram(Box<FloatHistogram>, bool),
 }
 
-pub fn parse_line(line: &str) -> Result<(Labels, Vec<Item>), String> {
+pub(crate) fn parse_line(line: &str) -> Result<(Labels, Vec<Item>), String> {
     let (metric, values) = split_metric(line);
     Ok((parse_labels(metric)?, parse_values(values)?))
 }
 
-pub fn parse_labels(metric: &str) -> Result<Labels, String> {
+pub(crate) fn parse_labels(metric: &str) -> Result<Labels, String> {
     let metric = metric.trim();
     if metric.is_empty() || metric == "{}" {
         return Ok(Labels::default());
@@ -97,7 +97,7 @@ fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is no count"))
 }
 
-pub fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number(text: &str) -> Result<f64, String> {
     let plain = text.strip_prefix('+').unwrap_or(text).replace('_', "");
     match plain.to_ascii_lowercase().as_str() {
         "stale" => Ok(f64::from_bits(STALE_NAN_BITS)),

@@ -10,7 +10,7 @@ use silverback_promql::{Fetched, Run, Select};
 use crate::series::Item;
 
 #[derive(Debug, Default)]
-pub struct Store {
+pub(crate) struct Store {
     series: BTreeMap<Labels, Points>,
 }
 
@@ -22,7 +22,7 @@ struct Points {
 
 impl Store {
     /// Adds values from the time 0 on.
-    pub fn load(&mut self, labels: Labels, items: &[Item], step_ms: i64) {
+    pub(crate) fn load(&mut self, labels: Labels, items: &[Item], step_ms: i64) {
         let points = self.series.entry(labels).or_default();
         for (i, item) in items.iter().enumerate() {
             let at_ms = i as i64 * step_ms;
@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Native histograms with custom bounds of the classic histograms among these series.
-    pub fn load_custom(&mut self, loaded: &[(Labels, Vec<Item>)], step_ms: i64) {
+    pub(crate) fn load_custom(&mut self, loaded: &[(Labels, Vec<Item>)], step_ms: i64) {
         let mut classics: BTreeMap<(Labels, i64), Classic> = BTreeMap::new();
         for (labels, items) in loaded {
             let name = labels.get("__name__").unwrap_or_default();
@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    pub fn fetch(&self, select: &Select) -> Vec<Fetched> {
+    pub(crate) fn fetch(&self, select: &Select) -> Vec<Fetched> {
         let matches = |labels: &Labels| {
             select.matchers.iter().all(|matcher| {
                 let mut searching = matcher.searching();

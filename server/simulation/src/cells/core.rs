@@ -33,7 +33,7 @@ const SEGMENT_BLOCKS: u64 = 12;
 const NODE_SEED: u64 = 7;
 
 /// A shard whose log was replayed and is not open yet.
-pub struct Replayable {
+pub(super) struct Replayable {
     pub shard: Rc<RefCell<Shard>>,
     pub claims: Claims,
     replayed: Replayed,
@@ -42,7 +42,7 @@ pub struct Replayable {
 
 /// A shard with its open log.
 #[derive(Clone)]
-pub struct SimCore {
+pub(super) struct SimCore {
     pub shard: Rc<RefCell<Shard>>,
     pub log: DiskLog,
     pub place: CheckpointPlace<SimDisk>,
@@ -51,7 +51,7 @@ pub struct SimCore {
 type Failure = Box<dyn std::error::Error>;
 
 impl Replayable {
-    pub async fn read(
+    pub(super) async fn read(
         disk: &SimDisk,
         host: &SimHost,
         generation: Generation,
@@ -77,7 +77,7 @@ impl Replayable {
         Ok(Self { shard, claims: restorer.claims().clone(), replayed, dir })
     }
 
-    pub async fn open(
+    pub(super) async fn open(
         self,
         disk: SimDisk,
         host: &SimHost,
@@ -117,14 +117,14 @@ impl Replayable {
 }
 
 /// What shards go by.
-pub struct Times {
+pub(super) struct Times {
     pub clock_ms: Rc<Cell<i64>>,
     pub retention_ms: i64,
     pub late_window_ms: i64,
 }
 
 impl SimCore {
-    pub fn spawn_worker<D: Defect>(
+    pub(super) fn spawn_worker<D: Defect>(
         &self,
         inbox: Rc<Inbox>,
         reply: impl Fn(ReplyTo, silverback_storage::message::ShardReply) + Clone + 'static,

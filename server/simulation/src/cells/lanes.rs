@@ -19,20 +19,20 @@ type Carried = Option<LaneMessage>;
 
 /// All lanes' sending ends, by sender and receiver.
 #[derive(Clone)]
-pub struct Mesh {
+pub(super) struct Mesh {
     senders: Rc<Vec<Vec<UnboundedSender<Carried>>>>,
     random: Rc<RefCell<Random>>,
 }
 
 /// The receiving end of one lane.
-pub struct Receiver {
+pub(super) struct Receiver {
     pub from: usize,
     pub to: usize,
     messages: UnboundedReceiver<Carried>,
 }
 
 impl Mesh {
-    pub fn new(cores: usize, random: Random) -> (Self, Vec<Receiver>) {
+    pub(super) fn new(cores: usize, random: Random) -> (Self, Vec<Receiver>) {
         let mut receivers = Vec::new();
         let mut lane = |from, to| {
             let (sender, messages) = unbounded();
@@ -44,16 +44,16 @@ impl Mesh {
     }
 
     /// The lanes that leave a core.
-    pub fn from(&self, from: usize) -> SimLanes {
+    pub(super) fn from(&self, from: usize) -> SimLanes {
         SimLanes { from, mesh: self.clone() }
     }
 
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.senders.iter().flatten().for_each(|sender| drop(sender.unbounded_send(None)));
     }
 }
 
-pub struct SimLanes {
+pub(super) struct SimLanes {
     from: usize,
     mesh: Mesh,
 }
@@ -88,7 +88,12 @@ fn undrained(mut request: ShardRequest) -> ShardRequest {
 }
 
 /// Delivers a lane's messages until it is closed.
-pub async fn deliver<D: Defect>(mut lane: Receiver, router: Rc<Router>, host: SimHost, mut random: Random) {
+pub(super) async fn deliver<D: Defect>(
+    mut lane: Receiver,
+    router: Rc<Router>,
+    host: SimHost,
+    mut random: Random,
+) {
     while let Some(Some(message)) = lane.messages.next().await {
         match random.below(400) {
             0 => host.sleep(Duration::from_micros(random.by_magnitude(1 << 24) as u64)).await,

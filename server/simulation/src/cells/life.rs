@@ -29,7 +29,7 @@ use crate::trace::Trace;
 
 /// What became of migrations.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Moves {
+pub(super) struct Moves {
     pub moved: u64,
     /// Samples.
     pub deleted: u64,
@@ -39,7 +39,7 @@ pub struct Moves {
 }
 
 /// What a life's tasks need.
-pub struct CellLife {
+pub(super) struct CellLife {
     pub plan: Plan,
     pub shards: usize,
     pub host: SimHost,
@@ -60,7 +60,7 @@ pub struct CellLife {
 const FREED_WITHIN: Duration = Duration::from_secs(300);
 
 impl CellLife {
-    pub async fn run<D: Defect>(mut self) {
+    pub(super) async fn run<D: Defect>(mut self) {
         let times = Times {
             clock_ms: Rc::clone(&self.clock_ms),
             retention_ms: self.retention_ms,

@@ -25,7 +25,7 @@ use crate::random::Random;
 use crate::trace::{Shown, Trace};
 use crate::world::Tally;
 
-pub use self::node::{
+pub(crate) use self::node::{
     Defect, DrainForgotten, OwnersForgotten, ReleasedTooEarly, Sound, StreamHurried, StreamUnnamed,
 };
 
@@ -33,7 +33,7 @@ const CLIENTS_MAX: usize = 3;
 
 /// What a seed went through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CellTally {
+pub(crate) struct CellTally {
     pub common: Tally,
     pub moved: u64,
     pub kept: u64,
@@ -50,7 +50,7 @@ impl std::ops::AddAssign for CellTally {
 }
 
 /// Runs one seed. Panics where something does not hold.
-pub fn run<D: Defect>(seed: u64, shown: Shown) -> CellTally {
+pub(crate) fn run<D: Defect>(seed: u64, shown: Shown) -> CellTally {
     let mut world = CellWorld::new(seed, shown);
     for _ in 0..world.random.within(2..5) {
         let plan = Plan::draw(&mut world.random, world.disk.used_bytes());

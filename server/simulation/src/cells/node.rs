@@ -25,7 +25,7 @@ use crate::random::Random;
 const BATCH_BYTES: usize = 4096;
 
 /// What is wrong with a node.
-pub trait Defect: 'static + Clone {
+pub(crate) trait Defect: 'static + Clone {
     const DRAINS: Drains = Drains::Heeded;
     const FLUSHES: Flushes = Flushes::Awaited;
     const OWNERS: Owners = Owners::AsClaimed;
@@ -35,25 +35,25 @@ pub trait Defect: 'static + Clone {
 }
 
 /// What a source does when it is asked to drain a cell.
-pub enum Drains {
+pub(crate) enum Drains {
     Heeded,
     Forgotten,
 }
 
 /// Whether a target's claim is on disk when it says so.
-pub enum Flushes {
+pub(crate) enum Flushes {
     Awaited,
     Claimed,
 }
 
 /// Whose cells are after a restart.
-pub enum Owners {
+pub(crate) enum Owners {
     AsClaimed,
     AsDealtOut,
 }
 
 /// What keeps a stream's batches in order.
-pub enum Streams {
+pub(crate) enum Streams {
     /// It waits for those that came back, and shards for those that take long.
     InOrder,
     /// It waits for nothing.
@@ -64,56 +64,56 @@ pub enum Streams {
 
 /// Nothing is wrong.
 #[derive(Clone)]
-pub struct Sound;
+pub(crate) struct Sound;
 impl Defect for Sound {
     const IS_DELETED_FROM: bool = true;
 }
 
 /// The source takes writes on while the last of the cell is copied.
 #[derive(Clone)]
-pub struct DrainForgotten;
+pub(crate) struct DrainForgotten;
 impl Defect for DrainForgotten {
     const DRAINS: Drains = Drains::Forgotten;
 }
 
 /// The source releases a cell before the target's claim is on disk.
 #[derive(Clone)]
-pub struct ReleasedTooEarly;
+pub(crate) struct ReleasedTooEarly;
 impl Defect for ReleasedTooEarly {
     const FLUSHES: Flushes = Flushes::Claimed;
 }
 
 /// A restart deals all cells out as the first start did.
 #[derive(Clone)]
-pub struct OwnersForgotten;
+pub(crate) struct OwnersForgotten;
 impl Defect for OwnersForgotten {
     const OWNERS: Owners = Owners::AsDealtOut;
 }
 
 /// A stream goes on with a new table while parts of it are on their way by an old one.
 #[derive(Clone)]
-pub struct StreamHurried;
+pub(crate) struct StreamHurried;
 impl Defect for StreamHurried {
     const STREAMS: Streams = Streams::Short;
 }
 
 /// A shard takes a stream's parts in while an earlier one is set aside.
 #[derive(Clone)]
-pub struct StreamUnnamed;
+pub(crate) struct StreamUnnamed;
 impl Defect for StreamUnnamed {
     const STREAMS: Streams = Streams::Unnamed;
 }
 
 /// One core as its clients have it.
 #[derive(Clone)]
-pub struct Acceptor {
+pub(super) struct Acceptor {
     pub router: Rc<Router>,
     pub migrations: Migrations,
     pub pool: PartPool,
     pub host: SimHost,
 }
 
-pub struct SimNode {
+pub(super) struct SimNode {
     pub cores: Vec<SimCore>,
     pub acceptors: Vec<Acceptor>,
     inboxes: Vec<Rc<Inbox>>,
@@ -121,7 +121,7 @@ pub struct SimNode {
 }
 
 impl SimNode {
-    pub async fn start<D: Defect>(
+    pub(super) async fn start<D: Defect>(
         disk: &SimDisk,
         host: &SimHost,
         shards: usize,
@@ -167,11 +167,11 @@ impl SimNode {
     }
 
     /// Series that lie where they don't belong.
-    pub fn foreign_series(&self) -> usize {
+    pub(super) fn foreign_series(&self) -> usize {
         self.cores.iter().map(|core| core.shard.borrow().foreign_series()).sum()
     }
 
-    pub async fn close(&self) {
+    pub(super) async fn close(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.close());
         for core in &self.cores {
             // Why it accepts nothing was reported to whoever wrote.
@@ -183,7 +183,7 @@ impl SimNode {
 
 impl Acceptor {
     /// All that the node holds, in the order of the labels.
-    pub async fn read_all(&self) -> Held {
+    pub(super) async fn read_all(&self) -> Held {
         loop {
             match self.read_by(self.router.read_epoch()).await {
                 Ok(held) => return held,

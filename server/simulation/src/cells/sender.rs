@@ -33,7 +33,7 @@ const RETRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// One of the few cells.
-pub fn cell(number: usize) -> CellId {
+pub(super) fn cell(number: usize) -> CellId {
     CellId((number % CELLS * (CELL_COUNT / CELLS)) as u16)
 }
 
@@ -46,7 +46,7 @@ fn series_id(hasher: SeriesIdHasher, block: &[u8]) -> SeriesId {
 
 /// One sender.
 #[derive(Clone)]
-pub struct Sender {
+pub(super) struct Sender {
     pub acceptor: Acceptor,
     pub fleet: Rc<RefCell<Fleet>>,
     pub oracle: Rc<RefCell<Oracle>>,
@@ -77,7 +77,7 @@ struct Flying {
 
 impl Sender {
     /// Sends so many batches, each once the one before is answered. Some are sent again later.
-    pub async fn one_by_one(self, mut random: Random, batches: usize) {
+    pub(super) async fn one_by_one(self, mut random: Random, batches: usize) {
         let mut recent: VecDeque<Vec<Scraped>> = VecDeque::new();
         let mut recent_since = self.deletions();
         for _ in 0..batches {
@@ -124,7 +124,7 @@ impl Sender {
 
     /// Sends batches as a stream does: several in flight, none behind others that were split by another
     /// table, and what came back of the oldest sent on before anything of a later one.
-    pub async fn streamed<D: Defect>(self, mut random: Random, batches: usize) {
+    pub(super) async fn streamed<D: Defect>(self, mut random: Random, batches: usize) {
         let mut flying: VecDeque<Flying> = VecDeque::new();
         let stream = match D::STREAMS {
             Streams::InOrder | Streams::Short => Some(StreamId::issue()),

@@ -4,7 +4,7 @@ use std::io;
 
 /// The faults to come.
 #[derive(Debug, Clone, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// The power goes at this step of an operation.
     pub crash_at_step: Option<u64>,
     /// Syncs that go well until one fails.
@@ -19,7 +19,7 @@ pub struct Faults {
 
 /// What a sync is worth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Syncs {
+pub(crate) enum Syncs {
     /// All that it should be.
     #[default]
     Honest,
@@ -30,11 +30,11 @@ pub enum Syncs {
 }
 
 impl Faults {
-    pub fn sync_fails(&mut self) -> bool {
+    pub(crate) fn sync_fails(&mut self) -> bool {
         runs_out(&mut self.good_syncs)
     }
 
-    pub fn write_fails(&mut self) -> bool {
+    pub(crate) fn write_fails(&mut self) -> bool {
         runs_out(&mut self.good_writes)
     }
 }
@@ -54,6 +54,6 @@ fn runs_out(good: &mut Option<u64>) -> bool {
     }
 }
 
-pub fn broken() -> io::Error {
+pub(crate) fn broken() -> io::Error {
     io::Error::from_raw_os_error(5)
 }

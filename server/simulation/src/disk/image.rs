@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::random::Random;
 
 /// What a disk writes whole at best.
-pub const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 /// A file's content.
 #[derive(Debug, Default)]
-pub struct FileImage {
+pub(crate) struct FileImage {
     live: Vec<u8>,
     durable: Vec<u8>,
     /// Written since the last sync, with what a sector held meanwhile.
@@ -17,17 +17,17 @@ pub struct FileImage {
 }
 
 impl FileImage {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.live.len()
     }
 
-    pub fn read(&self, offset: usize, len: usize) -> &[u8] {
+    pub(crate) fn read(&self, offset: usize, len: usize) -> &[u8] {
         let end = offset.saturating_add(len).min(self.live.len());
         &self.live[offset.min(end)..end]
     }
 
     /// Writes whole sectors.
-    pub fn write(&mut self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset.is_multiple_of(SECTOR) && bytes.len().is_multiple_of(SECTOR));
         if self.live.len() < offset + bytes.len() {
             self.live.resize(offset + bytes.len(), 0);
@@ -43,7 +43,7 @@ impl FileImage {
         }
     }
 
-    pub fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.durable.resize(self.live.len(), 0);
         for at in std::mem::take(&mut self.unsynced).into_keys() {
             self.durable[at * SECTOR..][..SECTOR].copy_from_slice(&self.live[at * SECTOR..][..SECTOR]);
@@ -52,7 +52,7 @@ impl FileImage {
 
     /// A sync that failed: each sector reached the disk or didn't, and none counts as unwritten any
     /// more, so that a second sync does nothing for it. The process still sees what it wrote.
-    pub fn fail_sync(&mut self, random: &mut Random) {
+    pub(crate) fn fail_sync(&mut self, random: &mut Random) {
         self.durable.resize(self.live.len(), 0);
         for at in std::mem::take(&mut self.unsynced).into_keys() {
             if random.one_in(2) {
@@ -62,7 +62,7 @@ impl FileImage {
     }
 
     /// The power goes: each unsynced sector is kept, lost or torn by itself, in no order.
-    pub fn crash(&mut self, random: &mut Random) {
+    pub(crate) fn crash(&mut self, random: &mut Random) {
         let grown_to = *random.pick(&[self.durable.len(), self.live.len()]);
         self.durable.resize(grown_to, 0);
         let kept_of_eight = random.below(9);
@@ -84,7 +84,7 @@ impl FileImage {
     }
 
     /// Turns one bit over, where it is on the disk.
-    pub fn flip_bit(&mut self, at: usize, bit: u32) {
+    pub(crate) fn flip_bit(&mut self, at: usize, bit: u32) {
         for content in [&mut self.live, &mut self.durable] {
             if let Some(byte) = content.get_mut(at) {
                 *byte ^= 1 << bit;

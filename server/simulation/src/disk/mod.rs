@@ -3,9 +3,9 @@
 //! Every operation takes a drawn number of polls. What was not synced is lost, kept or torn at a
 //! crash ([`image`], [`names`]); faults come when the scenario says ([`faults`]). It also holds its
 //! user to the contract: whole blocks, one write or sync of a file at a time.
-pub mod faults;
-pub mod image;
-pub mod names;
+pub(crate) mod faults;
+pub(crate) mod image;
+pub(crate) mod names;
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,13 @@ use silverback_host::waiters::Waiters;
 use crate::executor::yield_now;
 use crate::random::Random;
 use crate::trace::Trace;
-pub use faults::{Faults, Syncs};
+pub(crate) use faults::{Faults, Syncs};
 use image::SECTOR;
 use names::{Inode, Tree};
 
 /// A data directory. Cheap to clone; a clone is the same disk.
 #[derive(Clone)]
-pub struct SimDisk {
+pub(crate) struct SimDisk {
     state: Rc<RefCell<State>>,
     /// Operations that wait for a disk that hangs.
     hung: Rc<Waiters>,
@@ -48,7 +48,7 @@ struct State {
 }
 
 /// An open file.
-pub struct SimFile {
+pub(crate) struct SimFile {
     disk: SimDisk,
     path: Box<str>,
     inode: Inode,
@@ -56,7 +56,7 @@ pub struct SimFile {
 }
 
 impl SimDisk {
-    pub fn new(mut random: Random, trace: Trace) -> Self {
+    pub(crate) fn new(mut random: Random, trace: Trace) -> Self {
         let block_bytes = *random.pick(&[512, 4096]);
         let state = State {
             block_bytes,
@@ -73,62 +73,62 @@ impl SimDisk {
     }
 
     /// Whether both are the same disk.
-    pub fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.state, &other.state)
     }
 
     /// Another life begins: the steps are counted again, and these faults are to come.
-    pub fn begin_life(&self, faults: Faults) {
+    pub(crate) fn begin_life(&self, faults: Faults) {
         let mut state = self.state.borrow_mut();
         (state.faults, state.steps, state.is_crashed) = (faults, 0, false);
     }
 
     /// Changes the faults that are to come.
-    pub fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
+    pub(crate) fn set_faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.state.borrow_mut().faults);
         self.hung.wake_all();
     }
 
     /// Makes it a disk that a log can't rely on.
-    pub fn set_syncs(&self, syncs: Syncs) {
+    pub(crate) fn set_syncs(&self, syncs: Syncs) {
         self.state.borrow_mut().syncs = syncs;
     }
 
     /// Whether the power went: nothing completes any more.
-    pub fn is_crashed(&self) -> bool {
+    pub(crate) fn is_crashed(&self) -> bool {
         self.state.borrow().is_crashed
     }
 
     /// Steps of operations in this life.
-    pub fn steps(&self) -> u64 {
+    pub(crate) fn steps(&self) -> u64 {
         self.state.borrow().steps
     }
 
     /// Files that somebody tried to make so far.
-    pub fn creates(&self) -> u64 {
+    pub(crate) fn creates(&self) -> u64 {
         self.state.borrow().creates
     }
 
     /// What the power leaves when it goes.
-    pub fn lose_power(&self) {
+    pub(crate) fn lose_power(&self) {
         let state = &mut *self.state.borrow_mut();
         state.tree.crash(&mut state.random);
         state.trace.event("power", [0, 0], format_args!("lost"));
     }
 
     /// Bytes in files.
-    pub fn used_bytes(&self) -> usize {
+    pub(crate) fn used_bytes(&self) -> usize {
         self.state.borrow_mut().tree.used_bytes()
     }
 
     /// Every file with its length.
-    pub fn files(&self) -> Vec<(String, usize)> {
+    pub(crate) fn files(&self) -> Vec<(String, usize)> {
         let tree = &mut self.state.borrow_mut().tree;
         tree.files().into_iter().map(|(path, inode)| (path, tree.file(inode).len())).collect()
     }
 
     /// Takes a file away, for good.
-    pub fn take_away(&self, path: &str) {
+    pub(crate) fn take_away(&self, path: &str) {
         let tree = &mut self.state.borrow_mut().tree;
         let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
         tree.remove(path);
@@ -137,7 +137,7 @@ impl SimDisk {
     }
 
     /// Turns a bit over at a place in a file.
-    pub fn flip_bit(&self, path: &str, at: usize, bit: u32) {
+    pub(crate) fn flip_bit(&self, path: &str, at: usize, bit: u32) {
         let tree = &mut self.state.borrow_mut().tree;
         let inode = tree.find(path).expect("the file is there");
         tree.file(inode).flip_bit(at, bit);

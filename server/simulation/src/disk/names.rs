@@ -7,11 +7,11 @@ use crate::random::Random;
 
 /// A file or directory, whatever it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Inode(usize);
+pub(crate) struct Inode(usize);
 
 /// All files and directories.
 #[derive(Debug)]
-pub struct Tree {
+pub(crate) struct Tree {
     nodes: Vec<Node>,
     unsynced: Vec<NameChange>,
 }
@@ -43,19 +43,19 @@ impl Default for Tree {
 }
 
 impl Tree {
-    pub fn find(&self, path: &str) -> Option<Inode> {
+    pub(crate) fn find(&self, path: &str) -> Option<Inode> {
         let mut parts = path.split('/').filter(|part| !["", "."].contains(part));
         parts.try_fold(ROOT, |at, part| self.dir(at)?.live.get(part).copied())
     }
 
-    pub fn file(&mut self, inode: Inode) -> &mut FileImage {
+    pub(crate) fn file(&mut self, inode: Inode) -> &mut FileImage {
         match &mut self.nodes[inode.0] {
             Node::File(file) => file,
             Node::Dir(_) => panic!("a directory is used as a file"),
         }
     }
 
-    pub fn is_dir(&self, inode: Inode) -> bool {
+    pub(crate) fn is_dir(&self, inode: Inode) -> bool {
         self.dir(inode).is_some()
     }
 
@@ -67,16 +67,16 @@ impl Tree {
     }
 
     /// The names in a directory; `None` where there is none.
-    pub fn names(&self, path: &str) -> Option<Vec<Box<str>>> {
+    pub(crate) fn names(&self, path: &str) -> Option<Vec<Box<str>>> {
         self.dir(self.find(path)?).map(|dir| dir.live.keys().cloned().collect())
     }
 
     /// Makes an empty file or directory; `None` where the parent isn't there.
-    pub fn create_file(&mut self, path: &str) -> Option<Inode> {
+    pub(crate) fn create_file(&mut self, path: &str) -> Option<Inode> {
         self.create(path, Node::File(FileImage::default()))
     }
 
-    pub fn create_dir(&mut self, path: &str) -> Option<Inode> {
+    pub(crate) fn create_dir(&mut self, path: &str) -> Option<Inode> {
         self.create(path, Node::Dir(Dir::default()))
     }
 
@@ -89,7 +89,7 @@ impl Tree {
     }
 
     /// Gives a file or directory another name; `None` where it or the new parent isn't there.
-    pub fn rename(&mut self, from: &str, to: &str) -> Option<()> {
+    pub(crate) fn rename(&mut self, from: &str, to: &str) -> Option<()> {
         let moved = self.find(from)?;
         let ((from_dir, from_name), (to_dir, to_name)) = (self.entry(from)?, self.entry(to)?);
         self.change(vec![(from_dir, from_name, None), (to_dir, to_name, Some(moved))]);
@@ -97,7 +97,7 @@ impl Tree {
     }
 
     /// Takes a name away, and those below it.
-    pub fn remove(&mut self, path: &str) {
+    pub(crate) fn remove(&mut self, path: &str) {
         for name in self.names(path).unwrap_or_default() {
             self.remove(&format!("{path}/{name}"));
         }
@@ -129,7 +129,7 @@ impl Tree {
     }
 
     /// All changes of names in this directory are sure from now on.
-    pub fn sync_dir(&mut self, synced: Inode) {
+    pub(crate) fn sync_dir(&mut self, synced: Inode) {
         let touches = |change: &mut NameChange| change.entries.iter().any(|(dir, ..)| *dir == synced);
         let changes: Vec<_> = self.unsynced.extract_if(.., touches).collect();
         changes.into_iter().for_each(|change| self.make_durable(change));
@@ -143,7 +143,7 @@ impl Tree {
 
     /// The power goes: unsynced changes of names are kept as far as a point, or each by itself, and
     /// every file is left as its content fares.
-    pub fn crash(&mut self, random: &mut Random) {
+    pub(crate) fn crash(&mut self, random: &mut Random) {
         let changes = std::mem::take(&mut self.unsynced);
         let (kept_to, stray) = (random.below(changes.len() + 1), random.one_in(2));
         for (i, change) in changes.into_iter().enumerate() {
@@ -172,7 +172,7 @@ impl Tree {
     }
 
     /// Every file with its path, in the paths' order.
-    pub fn files(&self) -> Vec<(String, Inode)> {
+    pub(crate) fn files(&self) -> Vec<(String, Inode)> {
         let (mut files, mut dirs) = (Vec::new(), vec![(String::new(), ROOT)]);
         while let Some((path, at)) = dirs.pop() {
             for (name, inode) in self.dir(at).into_iter().flat_map(|dir| &dir.live) {
@@ -188,7 +188,7 @@ impl Tree {
     }
 
     /// Bytes of all files that have a name.
-    pub fn used_bytes(&mut self) -> usize {
+    pub(crate) fn used_bytes(&mut self) -> usize {
         self.files().into_iter().map(|(_, inode)| self.file(inode).len()).sum()
     }
 }

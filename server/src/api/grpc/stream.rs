@@ -26,7 +26,7 @@ const MESSAGES_WAITING_MAX: usize = 1;
 pub(crate) type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// The making end of a streamed answer.
-pub struct MessageSender<M> {
+pub(super) struct MessageSender<M> {
     messages: mpsc::Sender<M>,
     pace: ReaderPace,
 }

@@ -30,13 +30,12 @@ impl Caller {
     /// Notes refused samples of a request that was read.
     pub(crate) fn note_refused(&self, examples: &Examples) {
         for example in examples.iter() {
-            let refused = RejectedItems {
-                peer: self.peer,
-                job: &example.job,
-                reason: example.reason.as_str(),
-                unit: Unit::Samples,
-                count: example.samples.max(1),
+            let (unit, count) = match example.samples {
+                0 => (Unit::Series, 1),
+                samples => (Unit::Samples, samples),
             };
+            let (peer, job, reason) = (self.peer, &*example.job, example.reason.as_str());
+            let refused = RejectedItems { peer, job, reason, unit, count };
             self.note(refused, &example.words);
         }
     }
@@ -47,9 +46,9 @@ impl Caller {
         let (reason, words) = (rejection.reason(), rejection.to_string());
         let refused = self.request(reason);
         if rejection.is_of_node() {
-            silverback_host::warn_limited!(%rejection, "write requests are refused");
-            // The line above says it.
-            let _told = self.node.refusals.note(self.clock.now_ms(), refused, || words);
+            if let Some(count) = self.node.refusals.note(self.clock.now_ms(), refused, || words) {
+                silverback_host::warn_limited!(%rejection, count, "write requests are refused");
+            }
         } else {
             self.note(refused, &words);
         }

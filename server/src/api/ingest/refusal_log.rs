@@ -27,9 +27,11 @@ const TELL_MS: i64 = 60 * 1000;
 /// What was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Samples of requests that were read, or OTLP's data points.
     Samples,
+    /// Series of requests that were read, without any.
+    Series,
     /// Requests as a whole.
     Requests,
 }
@@ -39,6 +41,7 @@ impl Unit {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Samples => "samples",
+            Self::Series => "series",
             Self::Requests => "requests",
         }
     }
@@ -46,7 +49,7 @@ impl Unit {
 
 /// Refusals of one kind.
 #[derive(Debug, Clone, Copy)]
-pub struct RejectedItems<'a> {
+pub(crate) struct RejectedItems<'a> {
     /// Who sent; `None`: the node itself.
     pub peer: Option<IpAddr>,
     /// The series' label `job`; empty where it has none, or where the request wasn't read.
@@ -62,7 +65,7 @@ pub struct RejectedItems<'a> {
 /// What the log holds of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RefusalEntry {
+pub(crate) struct RefusalEntry {
     /// The sender's address; empty: the node itself.
     pub peer: String,
     /// The series' label `job`.
@@ -81,7 +84,7 @@ pub struct RefusalEntry {
 
 /// The first refusal of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct First {
+pub(crate) struct First {
     /// When it came, in RFC 3339.
     pub time: String,
     /// The words that its sender got.

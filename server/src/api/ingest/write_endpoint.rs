@@ -6,7 +6,7 @@ use crate::api::http::request_body::{HttpBody, read_reserving};
 use crate::api::ingest::Ingest;
 use crate::api::ingest::caller::Caller;
 use crate::api::ingest::remote_write::answer::{WriteReport, WriteResponse};
-use crate::api::ingest::remote_write::negotiate::negotiate;
+use crate::api::ingest::remote_write::negotiate::{asked_version, negotiate};
 use crate::api::ingest::remote_write::{Version, WriteRejected};
 use crate::api::ingest::write::{check_ready, write};
 use crate::api::response::{NodeResponse, close};
@@ -17,7 +17,8 @@ pub fn answer<B: HttpBody>(caller: &Caller, request: Request<B>) -> impl Future<
         let version = match negotiate(request.method(), request.headers()) {
             Ok(version) => version,
             Err(rejection) => {
-                return refuse(caller, WriteResponse::to_rejection(None, &rejection), &rejection);
+                let version = asked_version(request.headers());
+                return refuse(caller, WriteResponse::to_rejection(version, &rejection), &rejection);
             }
         };
         let (head, body) = request.into_parts();

@@ -28,7 +28,7 @@ pub(crate) fn check_replayed(core: &CoreContext) -> Result<(), ReadRejected> {
 
 /// Why a read wasn't answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadRejected {
+pub(crate) enum ReadRejected {
     /// The request means nothing.
     #[error("{0}")]
     BadRequest(String),
@@ -122,7 +122,7 @@ pub enum ReadRejected {
 
 /// Why a query's turn didn't come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum QueryQueueError {
+pub(crate) enum QueryQueueError {
     /// As many wait as may.
     #[error("as many queries wait for others to end as this node allows: try again later")]
     Full,
@@ -140,7 +140,7 @@ pub enum QueryQueueError {
     "{why}: {} series were deleted whole and {} in part, {} samples in all, and others may be left: delete them again",
     deleted.series, deleted.series_cut, deleted.samples
 )]
-pub struct PartialDeletionError {
+pub(crate) struct PartialDeletionError {
     /// What went.
     pub deleted: Deleted,
     /// Why not all of it did.

@@ -17,7 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_GRACE.as_secs() as usize;
 
 /// One answer's pace.
-pub struct ReaderPace {
+pub(crate) struct ReaderPace {
     lease: ReadLease,
     /// For how long the client was waited for since it was looked at last, and what it took meanwhile. What the
     /// node itself took longer for isn't the client's time.

@@ -178,12 +178,9 @@ fn write(place: &PlannedCut, orders: Orders) -> Result<Option<FinishedBlock>, Ra
     let mut target = CutTarget { place, block: None };
     orders.write(data_dir, &mut target)?;
     let Some(block) = target.block else { return Ok(None) };
-    unfinished.rename(&blocks.dir.block(*ulid))?;
-    // After it has its name: a deletion that comes later finds it by that.
-    if blocks.deletions() != place.before.deletions {
-        blocks.dir.delete(*ulid).map_err(failed(blocks.dir.path()))?;
-        return Err(RangeBlocksError::Deleted);
-    }
+    // A deletion that comes later finds it by its name.
+    let name = || unfinished.rename(&blocks.dir.block(*ulid));
+    blocks.name_unless_deleted(place.before.deletions, name).ok_or(RangeBlocksError::Deleted)??;
     Ok(Some(block))
 }
 

@@ -7,13 +7,12 @@ mod cut;
 mod last;
 mod late;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 use futures::future::select;
@@ -31,7 +30,6 @@ use crate::node::trusted_clock::{HeardTime, TrustedClock};
 use crate::routing::fanout::{FanoutError, stats};
 use silverback_block::Ulid;
 use silverback_runtime::{SideThreadError, now, sleep, spawn_background};
-use silverback_storage::shard::Shard;
 
 /// Between two looks at what is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -45,9 +43,8 @@ pub(crate) use last::ship_what_is_left;
 #[derive(Debug)]
 pub(crate) struct KeeperEnd(oneshot::Receiver<Keeper>);
 
-/// Starts it, where the node makes blocks; it goes on until the node is to end. The shard is this core's, `seed`
-/// distinguishes the node from others.
-pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) -> Option<KeeperEnd> {
+/// Starts it, where the node makes blocks; it goes on until the node is to end. `seed` distinguishes the node from others.
+pub(in crate::node) fn start(reader: Rc<Reader>, clock: TrustedClock, seed: u64) -> Option<KeeperEnd> {
     let blocks = reader.node.blocks.clone()?;
     let (give, end) = oneshot::channel();
     if let Some(shipper) = reader.node.shipper.clone() {
@@ -56,11 +53,9 @@ pub(crate) fn start(reader: Rc<Reader>, shard: Rc<RefCell<Shard>>, seed: u64) ->
     spawn_background(async move {
         let restored = reader.node.restored.reached(reader.node.cpus.len());
         select(pin!(restored), pin!(reader.shutdown.requested())).await;
-        let clock = TrustedClock::begin(reader.clock.now_ms(), shard.borrow().time_reached_ms());
         let keeper = Keeper {
             schedule: Schedule::new(reader.config.blocks_delay, seed),
             clock,
-            looked: now(),
             heard: HeardTime::default(),
             listed: BlockList::default(),
             empty: BTreeSet::new(),
@@ -124,7 +119,6 @@ pub(crate) struct Keeper {
     blocks: Arc<Blocks>,
     schedule: Schedule,
     clock: TrustedClock,
-    looked: Instant,
     heard: HeardTime,
     /// What was there at the last look.
     listed: BlockList,
@@ -264,8 +258,7 @@ impl Keeper {
         let cores = stats(&self.reader.router).await?;
         let heard = HeardTime::of(&cores);
         let heard_since = heard.since(std::mem::replace(&mut self.heard, heard));
-        let elapsed = std::mem::replace(&mut self.looked, now()).elapsed();
-        let now_ms = self.clock.at_look(self.reader.clock.now_ms(), elapsed, heard_since);
+        let now_ms = self.clock.look(self.reader.clock.now_ms(), now(), heard_since);
         let ranges_ms = cores.iter().filter_map(|core| core.shard.range_ms);
         let range_ms = ranges_ms.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = |time: Duration| now_ms.saturating_sub(time.as_millis() as i64);

@@ -8,7 +8,7 @@ use silverback_model::Sample;
 
 /// How far a part is appended.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PartPosition {
+pub(crate) struct PartPosition {
     /// Series that are, all of them.
     pub(super) series: usize,
     /// Samples of the next series that are.

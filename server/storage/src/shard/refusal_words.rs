@@ -68,7 +68,7 @@ pub(super) fn numbers(reason: RefusedReason, seen: &RefusalContext) -> String {
 /// What a duplicate may have been held against where there are histograms.
 fn kinds(seen: &RefusalContext) -> &'static str {
     match seen.has_histograms {
-        true => "; at one time a series has a float or a native histogram, not both",
+        true => "; a series has one sample at a time, a float or a native histogram",
         false => "",
     }
 }

@@ -12,7 +12,7 @@ use silverback_host::Host;
 
 /// Clones are the same thread.
 #[derive(Clone)]
-pub struct Scripted {
+pub(super) struct Scripted {
     steps: Rc<Cell<usize>>,
     sleeps: Rc<Cell<usize>>,
     now_us: Rc<Cell<u64>>,
@@ -23,34 +23,34 @@ pub struct Scripted {
 
 impl Scripted {
     /// Calls `at_step` at each step, with its number.
-    pub fn new(at_step: impl Fn(usize) + 'static) -> Self {
+    pub(super) fn new(at_step: impl Fn(usize) + 'static) -> Self {
         let (steps, sleeps, now_us, yields, look_us) = Default::default();
         Self { steps, sleeps, now_us, yields, look_us, at_step: Rc::new(at_step) }
     }
 
     /// Steps so far.
-    pub fn steps(&self) -> usize {
+    pub(super) fn steps(&self) -> usize {
         self.steps.get()
     }
 
     /// Sleeps that were begun. They end when they are polled after [`Self::pass`]: nothing wakes them.
-    pub fn sleeps(&self) -> usize {
+    pub(super) fn sleeps(&self) -> usize {
         self.sleeps.get()
     }
 
     /// Others get the thread at the next [`Host::yield_now`], until it is polled again: nothing wakes it. Whatever is
     /// done until then takes most of a turn.
-    pub fn yield_next(&self) {
+    pub(super) fn yield_next(&self) {
         self.yields.set(true);
     }
 
     /// What is done between two looks at the clock takes so many µs from now on.
-    pub fn take_between_looks(&self, us: u64) {
+    pub(super) fn take_between_looks(&self, us: u64) {
         self.look_us.set(us);
     }
 
     /// Lets so many µs pass. The clock stands still otherwise.
-    pub fn pass(&self, us: u64) {
+    pub(super) fn pass(&self, us: u64) {
         self.now_us.set(self.now_us.get() + us);
     }
 }

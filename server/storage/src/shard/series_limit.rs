@@ -8,7 +8,7 @@ use silverback_model::limits::CELL_COUNT;
 
 /// The node's limit, and the shard's for now.
 #[derive(Debug, Clone, Copy)]
-pub struct SeriesLimit {
+pub(super) struct SeriesLimit {
     of_node: usize,
     of_shard: usize,
 }

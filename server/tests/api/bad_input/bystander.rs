@@ -9,12 +9,12 @@ use silverback_node_test_support::Node;
 use silverback_node_test_support::request::{PATH, Series, body, headers};
 use silverback_test_support::eventually_found;
 use silverback_test_support::http::{Answer, Kept};
-pub use silverback_test_support::now_ms;
+pub(super) use silverback_test_support::now_ms;
 
 use crate::bad_input::metrics::{MALFORMED, Reading};
 
 /// The node, and what is to be found in it.
-pub struct Scene {
+pub(super) struct Scene {
     /// The node.
     pub node: Node,
     /// The first sample's time; later ones are a second apart.
@@ -24,7 +24,7 @@ pub struct Scene {
 }
 
 /// What a bad request leads to.
-pub struct Expect<'a> {
+pub(super) struct Expect<'a> {
     /// The answer's status.
     pub status: u16,
     /// A part of its text.
@@ -37,18 +37,18 @@ pub struct Expect<'a> {
 
 impl Scene {
     /// A node of so many shards.
-    pub fn start(shards: usize) -> Self {
+    pub(super) fn start(shards: usize) -> Self {
         Self::start_with(shards, |_| {})
     }
 
     /// Like [`Self::start`], its configuration changed.
-    pub fn start_with(shards: usize, change: impl FnOnce(&mut Config)) -> Self {
+    pub(super) fn start_with(shards: usize, change: impl FnOnce(&mut Config)) -> Self {
         let node = Node::start_with(shards, change);
         Self { node, start_ms: now_ms() - 3_600_000, written: RefCell::default(), beside: RefCell::default() }
     }
 
     /// A good series in somebody's bad request, with its next sample, which must be stored.
-    pub fn beside(&self) -> Series {
+    pub(super) fn beside(&self) -> Series {
         self.next("beside", &self.beside)
     }
 
@@ -60,7 +60,7 @@ impl Scene {
     }
 
     /// Writes the next sample on a connection that was used before.
-    pub fn write_on(&self, connection: &mut Kept, version: Version) {
+    pub(super) fn write_on(&self, connection: &mut Kept, version: Version) {
         let body = body(version, &[self.next("bystander", &self.written)]);
         // What others do to a disk that all share is none of the node's.
         let answer = eventually_found(|| {
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// A good write on a new connection is stored, and all before it still is.
-    pub fn check_goes_on(&self) {
+    pub(super) fn check_goes_on(&self) {
         self.write_on(&mut self.node.keep(), Version::V2);
         assert_eq!(self.samples("{job=\"bystander\"}"), [&self.written.borrow()[..]]);
         let beside = self.beside.borrow();
@@ -81,12 +81,12 @@ impl Scene {
     }
 
     /// The samples of each series that a selector finds.
-    pub fn samples(&self, selector: &str) -> Vec<Vec<(i64, f64)>> {
+    pub(super) fn samples(&self, selector: &str) -> Vec<Vec<(i64, f64)>> {
         samples(&self.node, selector)
     }
 
     /// Sends a bad body between two good ones on one connection, and checks all that it leads to.
-    pub fn check(&self, version: Version, bad: &[u8], expect: &Expect) {
+    pub(super) fn check(&self, version: Version, bad: &[u8], expect: &Expect) {
         let before = Reading::of(&self.node);
         let mut connection = self.node.keep();
         self.write_on(&mut connection, version);
@@ -98,7 +98,7 @@ impl Scene {
     }
 
     /// A body that is refused whole.
-    pub fn check_malformed(&self, version: Version, bad: &[u8], words: &str) {
+    pub(super) fn check_malformed(&self, version: Version, bad: &[u8], words: &str) {
         self.check(version, bad, &Expect { status: 400, words, written: 0, counted: &[(MALFORMED, 1)] });
     }
 }
@@ -126,7 +126,7 @@ fn check_counted(before: &Reading, after: &Reading, counted: &[(&str, u64)]) {
 }
 
 /// The samples of each series that a selector finds, by export.
-pub fn samples(node: &Node, selector: &str) -> Vec<Vec<(i64, f64)>> {
+pub(super) fn samples(node: &Node, selector: &str) -> Vec<Vec<(i64, f64)>> {
     let selector = selector.replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
     let answer = node.get(&format!("/api/v1/export?match[]={selector}"));
     assert_eq!((answer.status, answer.is_cut), (200, false), "{}", answer.text());

@@ -125,7 +125,7 @@ fn clients_that_do_not_wait_for_the_answer_leave_nothing_but_their_samples() {
 }
 
 /// Sends a whole request and hangs up at once.
-pub fn leave_after(node: &Node, body: &[u8]) {
+pub(super) fn leave_after(node: &Node, body: &[u8]) {
     let mut stream = node.connect();
     let head = head("POST", PATH, &headers(Version::V2), body.len());
     stream.write_all(&[head.as_bytes(), body].concat()).unwrap();

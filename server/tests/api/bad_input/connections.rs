@@ -14,7 +14,7 @@ const OPEN: &str = "silverback_connections";
 const REFUSED: &str = "silverback_connections_refused_total";
 
 /// Bytes that no HTTP client sends.
-pub const GARBAGE: [&[u8]; 5] = [
+pub(super) const GARBAGE: [&[u8]; 5] = [
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS client's hello\r\n\r\n",
     b"\0\0\0\0\0\0\0\0\r\n\r\n",
     b"POST /api/v1/write\r\n\r\n",

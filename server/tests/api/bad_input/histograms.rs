@@ -134,7 +134,11 @@ fn of_a_float_and_a_histogram_at_one_time_the_later_one_is_a_duplicate_and_count
         let answer = scene.node.post(PATH, &headers(version), &body(version, &later));
         let words = "2 of 3 samples refused: duplicate 2; ";
         assert!(answer.status == 400 && answer.text().contains(words), "{}", answer.text());
-        assert!(answer.text().contains("a float or a native histogram, not both"), "{}", answer.text());
+        assert!(
+            answer.text().contains("one sample at a time, a float or a native histogram"),
+            "{}",
+            answer.text()
+        );
         let is_told = |answer: &Answer, samples: &str, histograms: &str| {
             version == Version::V1 || told(answer) == [samples, histograms]
         };

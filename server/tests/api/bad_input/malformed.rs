@@ -8,7 +8,7 @@ use crate::bad_input::bystander::{Expect, Scene};
 use crate::bad_input::metrics::MALFORMED;
 
 /// A body and a part of the text that it is refused with.
-pub type BadBody = (Vec<u8>, &'static str);
+pub(super) type BadBody = (Vec<u8>, &'static str);
 
 fn check(bad: impl Fn(Version) -> Vec<BadBody>) {
     let scene = Scene::start(2);
@@ -22,7 +22,7 @@ fn check(bad: impl Fn(Version) -> Vec<BadBody>) {
 }
 
 /// Bodies that aren't snappy, or claim more than they have.
-pub fn bad_snappy(version: Version) -> Vec<BadBody> {
+pub(super) fn bad_snappy(version: Version) -> Vec<BadBody> {
     const NO_BLOCK: &str = "not in snappy's block format";
     let good = compress(&good(version));
     vec![
@@ -36,7 +36,7 @@ pub fn bad_snappy(version: Version) -> Vec<BadBody> {
 }
 
 /// Bodies that say themselves that they would be larger than allowed.
-pub fn too_large_decoded() -> [BadBody; 2] {
+pub(super) fn too_large_decoded() -> [BadBody; 2] {
     [
         (claim(33 << 20), "the body decompresses to 34603008 bytes, at most 33554432 are allowed"),
         (claim(u64::from(u32::MAX)), "the body decompresses to 4294967295 bytes"),
@@ -44,7 +44,7 @@ pub fn too_large_decoded() -> [BadBody; 2] {
 }
 
 /// Bodies that decompress to what isn't a request, after a series that alone would be good.
-pub fn bad_protobuf(version: Version) -> Vec<BadBody> {
+pub(super) fn bad_protobuf(version: Version) -> Vec<BadBody> {
     let good = good(version);
     let series = match version {
         Version::V1 => 1,
@@ -79,7 +79,7 @@ pub fn bad_protobuf(version: Version) -> Vec<BadBody> {
 }
 
 /// A few bytes that claim to be many.
-pub fn claim(bytes: u64) -> Vec<u8> {
+pub(super) fn claim(bytes: u64) -> Vec<u8> {
     [varint(bytes), b"\x08few".to_vec()].concat()
 }
 

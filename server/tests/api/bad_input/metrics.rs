@@ -7,24 +7,24 @@ use silverback_test_support::http::Kept;
 use crate::bad_input::bystander::Scene;
 
 /// Requests refused whole.
-pub const MALFORMED: &str = "silverback_write_requests_malformed_total";
+pub(super) const MALFORMED: &str = "silverback_write_requests_malformed_total";
 
 /// One reading of all counters.
-pub struct Reading(String);
+pub(super) struct Reading(String);
 
 impl Reading {
     /// Reads a node's now.
-    pub fn of(node: &Node) -> Self {
+    pub(super) fn of(node: &Node) -> Self {
         Self(node.get("/metrics").text())
     }
 
     /// Reads them on an open connection.
-    pub fn on(connection: &mut Kept) -> Self {
+    pub(super) fn on(connection: &mut Kept) -> Self {
         Self(connection.ask("GET", "/metrics", &[], b"").text())
     }
 
     /// The sum over the node's cores of a metric, `name` or `name{label="value"`.
-    pub fn sum(&self, metric: &str) -> u64 {
+    pub(super) fn sum(&self, metric: &str) -> u64 {
         let ends = |rest: &str| rest.starts_with(['{', ',', '}', ' ']);
         let lines = self.0.lines().filter(|line| line.strip_prefix(metric).is_some_and(ends));
         let values: Vec<f64> = lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
@@ -34,17 +34,17 @@ impl Reading {
 }
 
 /// Samples refused for a reason.
-pub fn refused(reason: &str) -> String {
+pub(super) fn refused(reason: &str) -> String {
     format!("silverback_samples_refused_total{{reason=\"{reason}\"")
 }
 
 /// Waits until a metric has a value.
-pub fn wait_for(node: &Node, metric: &str, expect: u64) {
+pub(super) fn wait_for(node: &Node, metric: &str, expect: u64) {
     wait_with(|| Reading::of(node), metric, expect);
 }
 
 /// The same, each reading got this way.
-pub fn wait_with(mut read: impl FnMut() -> Reading, metric: &str, expect: u64) {
+pub(super) fn wait_with(mut read: impl FnMut() -> Reading, metric: &str, expect: u64) {
     eventually_found(|| match read().sum(metric) {
         now if now == expect => Ok(()),
         now => Err(format!("{metric} is {now}, not {expect}")),

@@ -18,7 +18,7 @@ use crate::blocks::{
 };
 
 /// Waits until nothing is left to cut, and reads the blocks.
-pub fn cut_all(node: &mut NodeProcess, dir: &Path, ranges: &BTreeSet<i64>) -> Vec<ReadBlock> {
+pub(super) fn cut_all(node: &mut NodeProcess, dir: &Path, ranges: &BTreeSet<i64>) -> Vec<ReadBlock> {
     let address = node.address();
     node.wait_until("all ranges are cut", |_| {
         let text = get(address, "/metrics").ok()?.text();
@@ -36,14 +36,14 @@ pub fn cut_all(node: &mut NodeProcess, dir: &Path, ranges: &BTreeSet<i64>) -> Ve
 }
 
 /// Ranges of these samples that are over.
-pub fn ranges_over(all: &[Series]) -> BTreeSet<i64> {
+pub(super) fn ranges_over(all: &[Series]) -> BTreeSet<i64> {
     let ranges =
         all.iter().flat_map(|(_, samples)| samples.iter().map(|(at_ms, _)| at_ms.div_euclid(RANGE_MS)));
     ranges.filter(|range| is_over(*range)).collect()
 }
 
 /// What is in blocks, and what is to be in them.
-pub fn of_blocks(blocks: &[ReadBlock], all: &[Series]) -> (AllSamples, AllSamples) {
+pub(super) fn of_blocks(blocks: &[ReadBlock], all: &[Series]) -> (AllSamples, AllSamples) {
     let ranges: BTreeSet<_> = blocks.iter().map(ReadBlock::range).collect();
     (together(blocks), within(all, |range| ranges.contains(&range)))
 }
@@ -55,7 +55,7 @@ fn histogram(n: u64) -> Histogram {
 }
 
 /// Native histograms at these times, one of them a staleness marker.
-pub fn write_histograms(node: &mut NodeProcess, times_ms: impl Iterator<Item = i64>) {
+pub(super) fn write_histograms(node: &mut NodeProcess, times_ms: impl Iterator<Item = i64>) {
     let series = request::Series::new([("__name__", "latency"), ("host", "h000")]);
     let series = (0..).zip(times_ms).fold(series, |series, (step, timestamp_ms)| {
         let stale = Histogram { sum_bits: STALE_NAN_BITS, ..Histogram::stale(HistogramKind::Integer) };
@@ -147,7 +147,7 @@ fn a_directory_that_cannot_be_had_is_told_once_counted_and_tried_again() {
 }
 
 /// Waits until one of the node's numbers has reached a value.
-pub fn wait_for(node: &mut NodeProcess, name: &str, least: f64) {
+pub(super) fn wait_for(node: &mut NodeProcess, name: &str, least: f64) {
     let address = node.address();
     node.wait_until(name, |_| {
         let value = metric(&get(address, "/metrics").ok()?.text(), name)?;

@@ -42,7 +42,7 @@ fn on_a_full_disk_nothing_is_cut_and_writes_go_on_until_there_is_room() {
     node.stop();
 }
 
-pub fn free_bytes(path: &std::path::Path) -> u64 {
+pub(super) fn free_bytes(path: &std::path::Path) -> u64 {
     let told = std::process::Command::new("df").args(["--output=avail", "-B1"]).arg(path).output().unwrap();
     let text = String::from_utf8(told.stdout).unwrap();
     text.lines().nth(1).unwrap().trim().parse().unwrap()

@@ -6,7 +6,7 @@ use silverback_test_support::home::NodeProcess;
 use tonic::transport::Endpoint;
 
 /// Has all cells with series move to a shard.
-pub fn move_all_cells(node: &mut NodeProcess, to: u32) {
+pub(super) fn move_all_cells(node: &mut NodeProcess, to: u32) {
     let address = node.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let moved = runtime.block_on(async {

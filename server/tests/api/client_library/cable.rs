@@ -7,14 +7,14 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 /// The address, and who is behind it.
-pub struct Cable {
+pub(super) struct Cable {
     pub address: SocketAddr,
     node: Arc<Mutex<SocketAddr>>,
 }
 
 impl Cable {
     /// One to this node.
-    pub async fn to(node: SocketAddr) -> Self {
+    pub(super) async fn to(node: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cable = Self { address: listener.local_addr().unwrap(), node: Arc::new(Mutex::new(node)) };
         tokio::spawn(accept(listener, Arc::clone(&cable.node)));
@@ -22,7 +22,7 @@ impl Cable {
     }
 
     /// New connections go to this node.
-    pub fn plug_into(&self, node: SocketAddr) {
+    pub(super) fn plug_into(&self, node: SocketAddr) {
         *self.node.lock().unwrap() = node;
     }
 }

@@ -8,11 +8,11 @@ use tonic::Code;
 
 use crate::grpc::channel::{Channel, origin};
 
-pub async fn client(node: &Node) -> AdminClient<Channel> {
+pub(super) async fn client(node: &Node) -> AdminClient<Channel> {
     AdminClient::with_origin(Channel::open(node.address).await, origin(node.address))
 }
 
-pub fn write_some(node: &Node) {
+pub(super) fn write_some(node: &Node) {
     let start = start_ms();
     let one = |i: i32| series(&[("__name__", "up"), ("i", &i.to_string())], start, [1.0, 2.0, 3.0]);
     write(node, &(0..100).map(one).collect::<Vec<_>>());

@@ -14,11 +14,11 @@ use tonic::codegen::Service;
 
 /// A connection to a node. Clones share it; the last one closes it.
 #[derive(Clone)]
-pub struct Channel(SendRequest<Body>);
+pub(super) struct Channel(SendRequest<Body>);
 
 impl Channel {
     /// Connects to a node.
-    pub async fn open(address: SocketAddr) -> Self {
+    pub(super) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         let (sender, connection) =
             http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
@@ -28,7 +28,7 @@ impl Channel {
 }
 
 /// What a node is called in requests.
-pub fn origin(address: SocketAddr) -> Uri {
+pub(super) fn origin(address: SocketAddr) -> Uri {
     format!("http://{address}").parse().unwrap()
 }
 

@@ -50,7 +50,7 @@ async fn responses(node: &Node, request: SelectRequest) -> Vec<SelectResponse> {
 }
 
 /// All series that a node has.
-pub async fn select_all(node: &Node, encoding: SampleEncoding) -> Vec<Series> {
+pub(super) async fn select_all(node: &Node, encoding: SampleEncoding) -> Vec<Series> {
     put_together(&responses(node, select(named(".+"), ALWAYS, encoding)).await)
 }
 

@@ -20,16 +20,16 @@ use crate::grpc::channel::{Channel, origin};
 
 const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
 
-pub async fn client(node: &Node) -> StoreClient<Channel> {
+pub(super) async fn client(node: &Node) -> StoreClient<Channel> {
     StoreClient::with_origin(Channel::open(node.address).await, origin(node.address))
 }
 
-pub fn matcher(name: &str, kind: Type, value: &str) -> LabelMatcher {
+pub(super) fn matcher(name: &str, kind: Type, value: &str) -> LabelMatcher {
     LabelMatcher { r#type: kind.into(), name: name.into(), value: value.into() }
 }
 
 /// All series that have a name like this.
-pub fn named(pattern: &str) -> SeriesRequest {
+pub(super) fn named(pattern: &str) -> SeriesRequest {
     let matchers = vec![matcher("__name__", Type::Re, pattern)];
     SeriesRequest { min_time: ALWAYS.0, max_time: ALWAYS.1, matchers, ..SeriesRequest::default() }
 }
@@ -52,7 +52,7 @@ async fn responses(node: &Node, request: SeriesRequest) -> (Vec<usize>, Vec<than
     (counts, found)
 }
 
-pub async fn found(node: &Node, request: SeriesRequest) -> Vec<thanos::Series> {
+pub(super) async fn found(node: &Node, request: SeriesRequest) -> Vec<thanos::Series> {
     responses(node, request).await.1
 }
 
@@ -61,18 +61,18 @@ async fn refused(node: &Node, request: SeriesRequest) -> (Code, String) {
     (status.code(), status.message().to_owned())
 }
 
-pub type Pairs = Vec<(String, String)>;
+pub(super) type Pairs = Vec<(String, String)>;
 
-pub fn pairs(labels: &[thanos::Label]) -> Pairs {
+pub(super) fn pairs(labels: &[thanos::Label]) -> Pairs {
     labels.iter().map(|label| (label.name.clone(), label.value.clone())).collect()
 }
 
-pub fn label_sets(found: &[thanos::Series]) -> Vec<Pairs> {
+pub(super) fn label_sets(found: &[thanos::Series]) -> Vec<Pairs> {
     found.iter().map(|one| pairs(&one.labels)).collect()
 }
 
 /// The samples of chunks, whose times are what they say.
-pub fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
+pub(super) fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
     let mut samples = Vec::new();
     for chunk in &series.chunks {
         let raw = chunk.raw.as_ref().unwrap();
@@ -86,13 +86,13 @@ pub fn samples(series: &thanos::Series) -> Vec<(i64, u64)> {
 }
 
 /// A label set as it is seen from outside.
-pub fn seen(own: &[(String, String)], external: &[(&str, &str)], without: &[&str]) -> Pairs {
+pub(super) fn seen(own: &[(String, String)], external: &[(&str, &str)], without: &[&str]) -> Pairs {
     let external = external.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     let merged: BTreeMap<_, _> = own.iter().cloned().chain(external).collect();
     merged.into_iter().filter(|(name, _)| !without.contains(&&**name)).collect()
 }
 
-pub fn external(labels: &[(&str, &str)]) -> impl FnOnce(&mut Config) {
+pub(super) fn external(labels: &[(&str, &str)]) -> impl FnOnce(&mut Config) {
     let file: String =
         labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",");
     move |config| {
@@ -102,11 +102,11 @@ pub fn external(labels: &[(&str, &str)]) -> impl FnOnce(&mut Config) {
     }
 }
 
-pub const EXTERNAL: [(&str, &str); 3] =
+pub(super) const EXTERNAL: [(&str, &str); 3] =
     [("cluster", "eu-1"), ("p", "external"), ("tenant_id", "default-tenant")];
 
 /// Series on all shards, whose labels lie before, between and after the external ones, and are those of others and more.
-pub fn fleet(start: i64) -> Vec<Series> {
+pub(super) fn fleet(start: i64) -> Vec<Series> {
     let some = |at: usize, name: &'static str| (at.is_multiple_of(3)).then_some((name, "x"));
     (0..240)
         .map(|at| {

@@ -56,7 +56,7 @@ enum Reads {
 }
 
 /// A metric's sum over the shards.
-pub fn told(metrics: &Answer, name: &str) -> f64 {
+pub(super) fn told(metrics: &Answer, name: &str) -> f64 {
     let metrics = metrics.text();
     let of = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with('{');
     metrics.lines().filter(of).map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()

@@ -7,7 +7,7 @@ use silverback_model::{Labels, Sample, SeriesId, SeriesIdHasher};
 use silverback_storage::message::{Definitions, LabelSpan};
 
 /// What lines became: samples with the labels of their series, and what else is said of them.
-pub struct Collected {
+pub(super) struct Collected {
     /// In their order.
     pub samples: Vec<(Labels, Sample)>,
     /// Its label sets are taken out.
@@ -31,7 +31,11 @@ impl SeriesSink for Sink {
 
 /// Decodes `bytes` at `now_ms`, and checks what holds for every request: ids are those of the labels, each sample has a
 /// label set of its own and the number of a line.
-pub fn collect(format: &impl LineFormat, bytes: &[u8], now_ms: i64) -> Result<Collected, WriteRejected> {
+pub(super) fn collect(
+    format: &impl LineFormat,
+    bytes: &[u8],
+    now_ms: i64,
+) -> Result<Collected, WriteRejected> {
     let (hasher, mut sink) = (SeriesIdHasher::new(1, "tenant"), Sink::default());
     let mut decoded = block_on(decode(
         bytes,

@@ -4,7 +4,7 @@ use silverback_model::{Labels, Sample};
 
 /// A sample as a line in Prometheus' text format, all names in quotes. Times that would be taken for seconds are
 /// written as such.
-pub fn prometheus(labels: &Labels, sample: Sample) -> String {
+pub(super) fn prometheus(labels: &Labels, sample: Sample) -> String {
     let quoted = |text: &str| {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         format!("\"{escaped}\"")
@@ -24,7 +24,7 @@ pub fn prometheus(labels: &Labels, sample: Sample) -> String {
 
 /// A finite sample as a line in InfluxDB's line protocol, in ms. Its series' name is split where measurement and field
 /// can both be written; `None`, if it can't be, which no line gives.
-pub fn influx(labels: &Labels, sample: Sample) -> Option<String> {
+pub(super) fn influx(labels: &Labels, sample: Sample) -> Option<String> {
     let key = |text: &str| text.replace(',', "\\,").replace(' ', "\\ ").replace('=', "\\=");
     let name = labels.get("__name__")?;
     let is_split = |(at, _): &(usize, &str)| *at > 0 && !name[..*at].ends_with('\\') && *at + 1 < name.len();

@@ -4,26 +4,26 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use silverback_node_test_support::Node;
 use silverback_test_support::http::Answer;
-pub use silverback_test_support::now_ms;
+pub(super) use silverback_test_support::now_ms;
 
 /// A time that isn't a whole second, within retention.
-pub fn start_ms() -> i64 {
+pub(super) fn start_ms() -> i64 {
     now_ms() / 1000 * 1000 - 3_600_000 + 123
 }
 
 /// Writes lines as curl does.
-pub fn post(node: &Node, path: &str, lines: &str) -> Answer {
+pub(super) fn post(node: &Node, path: &str, lines: &str) -> Answer {
     node.post(path, &[("content-type", "application/x-www-form-urlencoded")], lines.as_bytes())
 }
 
 /// Writes lines that are all stored.
-pub fn write(node: &Node, path: &str, lines: &str) {
+pub(super) fn write(node: &Node, path: &str, lines: &str) {
     let answer = post(node, path, lines);
     assert_eq!((answer.status, answer.body.len()), (204, 0), "{}", answer.text());
 }
 
 /// What a node holds of a selector: a line for each series, sorted.
-pub fn export(node: &Node, selector: &str) -> Vec<String> {
+pub(super) fn export(node: &Node, selector: &str) -> Vec<String> {
     let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
     let answer = node.get(&format!("/api/v1/export?match[]={selector}"));
     assert_eq!((answer.status, answer.is_cut), (200, false));
@@ -33,7 +33,7 @@ pub fn export(node: &Node, selector: &str) -> Vec<String> {
 }
 
 /// A series as it is exported.
-pub fn exported(labels: &[(&str, &str)], samples: &[(i64, &str)]) -> String {
+pub(super) fn exported(labels: &[(&str, &str)], samples: &[(i64, &str)]) -> String {
     let labels: Vec<_> = labels.iter().map(|(name, value)| format!("\"{name}\":\"{value}\"")).collect();
     let values: Vec<_> = samples.iter().map(|(_, value)| (*value).to_owned()).collect();
     let times: Vec<_> = samples.iter().map(|(time, _)| time.to_string()).collect();
@@ -42,7 +42,7 @@ pub fn exported(labels: &[(&str, &str)], samples: &[(i64, &str)]) -> String {
 }
 
 /// A counter of the node, over all of its cores.
-pub fn count(node: &Node, metric: &str) -> u64 {
+pub(super) fn count(node: &Node, metric: &str) -> u64 {
     let metrics = node.get("/metrics").text();
     let lines: Vec<_> = metrics.lines().filter(|line| line.starts_with(metric)).collect();
     assert!(!lines.is_empty(), "{metric} is not among the metrics");
@@ -50,7 +50,7 @@ pub fn count(node: &Node, metric: &str) -> u64 {
 }
 
 /// Compressed by gzip.
-pub fn gzip(text: &str) -> Vec<u8> {
+pub(super) fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
     encoder.finish().unwrap()

@@ -11,7 +11,12 @@ use silverback_load::connection::{Connection, Endpoint, Method};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs `connections` clients for `limit` and gives the latencies of all requests in µs.
-pub fn load(address: SocketAddr, connections: usize, body_bytes: usize, limit: Duration) -> Histogram<u64> {
+pub(super) fn load(
+    address: SocketAddr,
+    connections: usize,
+    body_bytes: usize,
+    limit: Duration,
+) -> Histogram<u64> {
     let deadline = Instant::now() + limit;
     let clients: Vec<_> = (0..connections)
         .map(|_| std::thread::spawn(move || post_until(address, body_bytes, deadline)))

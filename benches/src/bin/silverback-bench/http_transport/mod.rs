@@ -20,7 +20,7 @@ use silverback_runtime::cpus::affinity_mask;
 
 /// Measure what a POST costs the server in CPU time, on the node's transport and on tokio's
 #[derive(Debug, Args)]
-pub struct TransportArgs {
+pub(crate) struct TransportArgs {
     /// Keep-alive connections, each with one request in flight.
     #[arg(long, default_value_t = 16)]
     connections: usize,
@@ -50,7 +50,7 @@ enum Transport {
 }
 
 /// Compares the two, or is one of them.
-pub fn run(arguments: &TransportArgs) -> ExitCode {
+pub(crate) fn run(arguments: &TransportArgs) -> ExitCode {
     match arguments.role {
         Some(Role::Serve { transport: Transport::Silverback, cpu }) => serve::on_silverback(cpu),
         Some(Role::Serve { transport: Transport::Tokio, cpu }) => serve::on_tokio(cpu),

@@ -26,7 +26,7 @@ fn tell(address: SocketAddr) {
     std::io::stdout().flush().expect("the benchmark reads");
 }
 
-pub fn on_silverback(cpu: usize) {
+pub(super) fn on_silverback(cpu: usize) {
     let bound = BoundAddress::bind(ADDRESS.into()).expect("a loopback port can be taken");
     run(&Options::on_cpus(vec![cpu]), &Shutdown::new(), move |executor: Executor<()>| {
         let listener = bound.listen(CONNECTIONS_MAX).expect("the port is ours");
@@ -42,7 +42,7 @@ pub fn on_silverback(cpu: usize) {
     .expect("the executor runs");
 }
 
-pub fn on_tokio(cpu: usize) {
+pub(super) fn on_tokio(cpu: usize) {
     pin(cpu);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio runs");
     let local = tokio::task::LocalSet::new();
@@ -62,7 +62,7 @@ pub fn on_tokio(cpu: usize) {
 }
 
 /// Keeps this thread, and those that it starts, on one CPU.
-pub fn pin(cpu: usize) {
+pub(super) fn pin(cpu: usize) {
     let pid = std::process::id().to_string();
     let pinned = std::process::Command::new("taskset")
         .args(["-pc", &cpu.to_string(), &pid])

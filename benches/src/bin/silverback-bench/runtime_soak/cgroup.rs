@@ -8,10 +8,10 @@ use std::{
 
 /// CPU time in a period; none: no limit, no cgroup.
 #[derive(Debug, Clone, Copy)]
-pub struct Quota(Option<(Duration, Duration)>);
+pub(super) struct Quota(Option<(Duration, Duration)>);
 
 impl Quota {
-    pub fn period(self) -> Option<Duration> {
+    pub(super) fn period(self) -> Option<Duration> {
         self.0.map(|(_, period)| period)
     }
 }
@@ -37,7 +37,7 @@ enum Version {
 }
 
 /// The group; removed when dropped, its threads moved back to the group above.
-pub struct QuotaGroup(Option<Group>);
+pub(super) struct QuotaGroup(Option<Group>);
 
 #[derive(Clone)]
 struct Group {
@@ -47,7 +47,7 @@ struct Group {
 }
 
 impl QuotaGroup {
-    pub fn create(quota: Quota) -> io::Result<Self> {
+    pub(super) fn create(quota: Quota) -> io::Result<Self> {
         let Some((time, period)) = quota.0 else { return Ok(Self(None)) };
         let (version, above) = if Path::new("/sys/fs/cgroup/cpu/cpu.cfs_period_us").exists() {
             (Version::V1, PathBuf::from("/sys/fs/cgroup/cpu"))
@@ -71,12 +71,12 @@ impl QuotaGroup {
         Ok(group)
     }
 
-    pub fn entrance(&self) -> Entrance {
+    pub(super) fn entrance(&self) -> Entrance {
         Entrance(self.0.clone())
     }
 
     /// What the kernel says about periods and how many of them were throttled.
-    pub fn throttling(&self) -> String {
+    pub(super) fn throttling(&self) -> String {
         let Some(group) = &self.0 else { return "no quota".into() };
         let stat = fs::read_to_string(group.path.join("cpu.stat")).unwrap_or_default();
         stat.lines().filter(|line| line.starts_with("nr_")).collect::<Vec<_>>().join(" ")
@@ -84,12 +84,12 @@ impl QuotaGroup {
 }
 
 /// The way into the group, for another thread.
-pub struct Entrance(Option<Group>);
+pub(super) struct Entrance(Option<Group>);
 
 impl Entrance {
     /// Moves the calling thread, and with it those that it starts; with version 2 the whole process,
     /// which moves threads one by one only where every group above is threaded.
-    pub fn enter(&self) -> io::Result<()> {
+    pub(super) fn enter(&self) -> io::Result<()> {
         match &self.0 {
             None => Ok(()),
             // Zero is who writes.

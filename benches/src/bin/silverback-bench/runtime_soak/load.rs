@@ -25,16 +25,16 @@ const ECHO_BYTES: usize = 256;
 
 /// Counts that the watcher reads; each is one executor's.
 #[derive(Default)]
-pub struct Progress {
+pub(super) struct Progress {
     round_trips: AtomicU64,
     echoes: AtomicU64,
     slices: [AtomicU64; 2],
 }
 
 impl Progress {
-    pub const NAMES: [&'static str; 4] = ["round trips", "echoes", "slices/0", "slices/1"];
+    pub(super) const NAMES: [&'static str; 4] = ["round trips", "echoes", "slices/0", "slices/1"];
 
-    pub fn counts(&self) -> [&AtomicU64; 4] {
+    pub(super) fn counts(&self) -> [&AtomicU64; 4] {
         [&self.round_trips, &self.echoes, &self.slices[0], &self.slices[1]]
     }
 }
@@ -44,7 +44,11 @@ fn add_one(count: &AtomicU64) {
 }
 
 /// Runs the load until the notice to end.
-pub fn run_load(options: &Options, shutdown: &Shutdown, progress: Arc<Progress>) -> Result<(), RunError> {
+pub(super) fn run_load(
+    options: &Options,
+    shutdown: &Shutdown,
+    progress: Arc<Progress>,
+) -> Result<(), RunError> {
     let bound = Arc::new(
         BoundAddress::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a loopback port can be taken"),
     );

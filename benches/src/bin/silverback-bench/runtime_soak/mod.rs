@@ -32,7 +32,7 @@ const EXIT_HUNG_AS_EXPECTED: u8 = 3;
 
 /// Soak the node's runtime under a CPU quota (as root), and watch for stalls
 #[derive(Debug, Args)]
-pub struct SoakArgs {
+pub(crate) struct SoakArgs {
     /// How long to soak.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
@@ -48,7 +48,7 @@ pub struct SoakArgs {
 }
 
 /// Soaks, and judges.
-pub fn run(arguments: &SoakArgs) -> ExitCode {
+pub(crate) fn run(arguments: &SoakArgs) -> ExitCode {
     let group = QuotaGroup::create(arguments.quota).expect("a cgroup with a CPU quota can be made (as root)");
     let progress = Arc::new(Progress::default());
     let shutdown = Shutdown::new();

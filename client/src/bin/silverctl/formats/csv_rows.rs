@@ -15,7 +15,7 @@ const NAME: &str = "name";
 
 /// What is in which column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CsvRows {
+pub(crate) struct CsvRows {
     columns: Vec<Column>,
 }
 
@@ -28,12 +28,12 @@ enum Column {
 
 impl CsvRows {
     /// Whether a line could be a header.
-    pub fn is_header(line: &[u8]) -> bool {
+    pub(crate) fn is_header(line: &[u8]) -> bool {
         fields(line).and_then(|fields| Self::of(&fields)).is_ok_and(|rows| rows.columns.len() > 1)
     }
 
     /// Reads the header.
-    pub fn new(line: &[u8]) -> Result<Self, LineError> {
+    pub(crate) fn new(line: &[u8]) -> Result<Self, LineError> {
         Self::of(&fields(line)?)
     }
 
@@ -56,7 +56,7 @@ impl CsvRows {
     }
 
     /// Reads a row.
-    pub fn parse(&self, line: &[u8]) -> Result<LineEntry, LineError> {
+    pub(crate) fn parse(&self, line: &[u8]) -> Result<LineEntry, LineError> {
         let row = fields(line)?;
         let (expected, found) = (self.columns.len(), row.len());
         if found != expected {

@@ -9,7 +9,7 @@ use crate::label_set::{LabelSet, METRIC_NAME};
 
 /// What timestamps count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimestampUnit {
+pub(crate) enum TimestampUnit {
     /// OpenMetrics' seconds, with decimals or without.
     Seconds,
     /// The older format's milliseconds.
@@ -22,7 +22,7 @@ pub enum TimestampUnit {
 const MILLISECONDS_FROM: i64 = 100_000_000_000;
 
 /// Reads one line; `None` for a comment.
-pub fn parse(line: &str, unit: TimestampUnit) -> Result<Option<LineEntry>, LineError> {
+pub(super) fn parse(line: &str, unit: TimestampUnit) -> Result<Option<LineEntry>, LineError> {
     if line.starts_with('#') {
         return Ok(None);
     }

@@ -28,7 +28,7 @@ struct Object {
 }
 
 /// Reads one line.
-pub fn parse(line: &[u8]) -> Result<LineEntry, LineError> {
+pub(super) fn parse(line: &[u8]) -> Result<LineEntry, LineError> {
     let object: Object = serde_json::from_slice(line)?;
     match object {
         Object { metric: Some(metric), values: Some(values), timestamps: Some(timestamps), .. } => {

@@ -3,11 +3,11 @@
 use std::io::{self, BufRead};
 
 /// A line in bytes: JSON lines hold a whole series.
-pub const LINE_BYTES_MAX: usize = 64 << 20;
+pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum InputLine<'a> {
+pub(crate) enum InputLine<'a> {
     /// Without its end.
     Whole(&'a [u8]),
     /// It was longer than a line may be; the rest of it is skipped.
@@ -16,7 +16,7 @@ pub enum InputLine<'a> {
 
 /// The lines of a stream.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     line: Vec<u8>,
     line_bytes_max: usize,
@@ -28,12 +28,12 @@ pub struct Lines<R> {
 
 impl<R: BufRead> Lines<R> {
     /// From the stream's begin.
-    pub const fn new(input: R) -> Self {
+    pub(crate) const fn new(input: R) -> Self {
         Self { input, line: Vec::new(), line_bytes_max: LINE_BYTES_MAX, number: 0, bytes: 0 }
     }
 
     /// The next line; `None` at the end.
-    pub fn next_line(&mut self) -> io::Result<Option<InputLine<'_>>> {
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<InputLine<'_>>> {
         self.line.clear();
         let (mut is_too_long, mut is_any) = (false, false);
         loop {
@@ -69,7 +69,7 @@ impl<R: BufRead> Lines<R> {
 
 impl<S: io::Read> Lines<io::BufReader<S>> {
     /// Whether the next line may have to be waited for.
-    pub fn is_drained(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.input.buffer().is_empty()
     }
 }

@@ -11,7 +11,7 @@ mod lines;
 
 use clap::ValueEnum;
 
-pub use lines::{InputLine, Lines};
+pub(crate) use lines::{InputLine, Lines};
 
 use crate::label_set::{LabelSet, LabelSetError};
 use csv_rows::CsvRows;
@@ -19,7 +19,7 @@ use exposition::TimestampUnit;
 
 /// A format that samples are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// OpenMetrics text: timestamps in seconds.
     Openmetrics,
     /// Prometheus' older text format: timestamps in milliseconds.
@@ -33,7 +33,7 @@ pub enum Format {
 
 /// What one line holds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LineEntry {
+pub(crate) struct LineEntry {
     /// Of which series.
     pub labels: LabelSet,
     /// Times in milliseconds since the Unix epoch, `None` for now, and values.
@@ -42,7 +42,7 @@ pub struct LineEntry {
 
 /// Why a line holds no samples.
 #[derive(Debug, thiserror::Error)]
-pub enum LineError {
+pub(crate) enum LineError {
     /// It is longer than a line may be.
     #[error("longer than {} MiB", lines::LINE_BYTES_MAX >> 20)]
     TooLong,
@@ -94,14 +94,14 @@ impl LineError {
     }
 
     /// Whether nothing after this line can be read either.
-    pub const fn ends_all(&self) -> bool {
+    pub(crate) const fn ends_all(&self) -> bool {
         matches!(self, Self::Header(_))
     }
 }
 
 /// Reads lines of one format.
 #[derive(Debug)]
-pub enum Parser {
+pub(crate) enum Parser {
     /// OpenMetrics or Prometheus' text.
     Exposition(TimestampUnit),
     /// CSV; its header, once that was read.
@@ -112,7 +112,7 @@ pub enum Parser {
 
 impl Parser {
     /// Of a format.
-    pub const fn new(format: Format) -> Self {
+    pub(crate) const fn new(format: Format) -> Self {
         match format {
             Format::Openmetrics => Self::Exposition(TimestampUnit::Seconds),
             Format::Prometheus => Self::Exposition(TimestampUnit::Milliseconds),
@@ -122,7 +122,7 @@ impl Parser {
     }
 
     /// Of the format that a text's first line that isn't blank looks like.
-    pub fn guess(line: &[u8]) -> Self {
+    pub(crate) fn guess(line: &[u8]) -> Self {
         let line = line.trim_ascii();
         if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() && line.starts_with(b"{") {
             Self::JsonLines
@@ -134,7 +134,7 @@ impl Parser {
     }
 
     /// Has a line that is left out say how the others are to be read, where it is the one that does.
-    pub fn note_header(&mut self, line: &[u8]) {
+    pub(crate) fn note_header(&mut self, line: &[u8]) {
         match self {
             Self::Csv(header @ None) if !line.trim_ascii().is_empty() => {
                 *header = CsvRows::new(line.trim_ascii()).ok();
@@ -144,7 +144,7 @@ impl Parser {
     }
 
     /// What a line holds; `None` where that isn't a sample.
-    pub fn parse(&mut self, line: &[u8]) -> Result<Option<LineEntry>, LineError> {
+    pub(crate) fn parse(&mut self, line: &[u8]) -> Result<Option<LineEntry>, LineError> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(None);
@@ -166,9 +166,9 @@ fn text(line: &[u8]) -> Result<&str, LineError> {
 }
 
 /// Prometheus' NaN that means "no value" rather than "this series has ended".
-pub const NORMAL_NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
+pub(crate) const NORMAL_NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
 /// Prometheus' NaN that means that a series has ended.
-pub const STALE_NAN: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
+pub(crate) const STALE_NAN: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 
 /// A value as text. `NaN` is Prometheus' own.
 fn parse_value(text: &str) -> Result<f64, LineError> {

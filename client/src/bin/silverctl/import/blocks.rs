@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 const TOLD_MAX: u64 = 20;
 
 /// Imports what isn't imported yet. `head` is the data directory's, looked through.
-pub async fn import(
+pub(super) async fn import(
     tsdb: Tsdb,
     head: Option<Head>,
     filter: Filter,

@@ -46,7 +46,7 @@ Exit code 1: something was refused, damaged, or not read to its end.";
 /// Import what a Prometheus has kept, blocks and head, or a file of samples.
 #[derive(Debug, Args)]
 #[command(after_long_help = DETAILS)]
-pub struct ImportArgs {
+pub(crate) struct ImportArgs {
     /// A data directory, a block, or a file.
     path: PathBuf,
     /// Only series that match.
@@ -100,7 +100,7 @@ impl ImportArgs {
 }
 
 /// Imports until the end, Ctrl-C or a failure.
-pub async fn run(arguments: ImportArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
+pub(crate) async fn run(arguments: ImportArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let filter = Filter::new(arguments.selector.as_ref(), arguments.range_ms())?;
     match sources::find(&arguments.path)? {
         ImportSource::Tsdb(tsdb) => {

@@ -14,13 +14,13 @@ use silverback_model::gorilla::FloatIter;
 use silverback_model::histogram::{HistogramChunkError, HistogramIter};
 
 /// Pieces that are read ahead.
-pub const PIECES_MAX: usize = 256;
+pub(super) const PIECES_MAX: usize = 256;
 /// Native histograms of one piece: each may take a thousand times as much as a float.
-pub const PIECE_HISTOGRAMS_MAX: usize = 8;
+pub(super) const PIECE_HISTOGRAMS_MAX: usize = 8;
 
 /// A part of what a block or a head holds, in its order.
 #[derive(Debug)]
-pub enum ImportPiece {
+pub(super) enum ImportPiece {
     /// Some samples of a series, times ascending.
     Samples(Arc<LabelSet>, Vec<(i64, f64)>),
     /// Some native histograms of a series, likewise.
@@ -39,7 +39,11 @@ pub enum ImportPiece {
 
 /// Reads the block in `dir`, without its first `series_done` series. The last piece is an error
 /// where what is after it can't be read.
-pub fn read(dir: &Path, series_done: u64, filter: Filter) -> mpsc::Receiver<Result<ImportPiece, BlockError>> {
+pub(super) fn read(
+    dir: &Path,
+    series_done: u64,
+    filter: Filter,
+) -> mpsc::Receiver<Result<ImportPiece, BlockError>> {
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     let dir = dir.to_owned();
     std::thread::spawn(move || {
@@ -58,7 +62,7 @@ struct Reading {
 }
 
 /// Why reading ends early.
-pub enum HeadImportError {
+pub(super) enum HeadImportError {
     /// What comes next can't be read.
     Block(BlockError),
     /// Nobody takes the pieces any more.

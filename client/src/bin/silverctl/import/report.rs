@@ -13,12 +13,12 @@ use crate::sending::SendReport;
 use crate::time_text::format_rfc3339;
 
 /// What helps where most samples are refused for their age.
-pub const TOO_OLD_HINT: &str =
+pub(super) const TOO_OLD_HINT: &str =
     "Most were older than the node keeps samples: start it with a longer --retention, and import again.";
 
 /// What was read and what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImportReport {
+pub(super) struct ImportReport {
     /// Blocks that were read to their end.
     pub blocks_read: u64,
     /// Blocks that an earlier run had read.
@@ -53,7 +53,7 @@ pub struct ImportReport {
 
 /// Why an import ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// There was nothing more.
     #[default]
     Blocks,
@@ -63,7 +63,7 @@ pub enum End {
 
 impl ImportReport {
     /// Counts samples; the first of them is the oldest.
-    pub fn took(&mut self, samples: u64, first_ms: Option<i64>) {
+    pub(super) fn took(&mut self, samples: u64, first_ms: Option<i64>) {
         self.samples += samples;
         self.oldest_ms = match (self.oldest_ms, first_ms) {
             (Some(oldest_ms), Some(first_ms)) => Some(oldest_ms.min(first_ms)),
@@ -72,30 +72,30 @@ impl ImportReport {
     }
 
     /// Notes that there is a head.
-    pub fn found_head(&mut self, files: &HeadFiles) {
+    pub(super) fn found_head(&mut self, files: &HeadFiles) {
         self.has_head = !files.segments.is_empty();
         (self.out_of_order_bytes, self.log_is_missing) = (files.out_of_order_bytes, files.log_is_missing);
     }
 
     /// Pieces that can't be read.
-    pub const fn faults(&self) -> u64 {
+    pub(super) const fn faults(&self) -> u64 {
         self.blocks_damaged + self.chunks_damaged + self.heads_damaged
     }
 
     /// With what the node made of it.
     #[must_use]
-    pub fn with_sent(&self, sent: &SendReport) -> Self {
+    pub(super) fn with_sent(&self, sent: &SendReport) -> Self {
         Self { sent: sent.clone(), ..self.clone() }
     }
 
     /// With where it is noted how far it is.
     #[must_use]
-    pub fn with_state(self, path: &Path) -> Self {
+    pub(super) fn with_state(self, path: &Path) -> Self {
         Self { state: Some(path.to_owned()), ..self }
     }
 
     /// A failure unless everything is written.
-    pub fn verdict(&self) -> Done {
+    pub(super) fn verdict(&self) -> Done {
         let is_sound = self.faults() == 0 && self.series_bad == 0;
         let is_unread = self.head.unknown_records > 0
             || self.head.histograms_too_large > 0

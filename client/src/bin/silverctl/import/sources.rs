@@ -8,7 +8,7 @@ use silverback_block::Meta;
 
 /// What a path leads to.
 #[derive(Debug)]
-pub enum ImportSource {
+pub(super) enum ImportSource {
     /// What a Prometheus has kept.
     Tsdb(Tsdb),
     /// A file of samples as text.
@@ -17,7 +17,7 @@ pub enum ImportSource {
 
 /// Blocks and a head.
 #[derive(Debug, Default)]
-pub struct Tsdb {
+pub(super) struct Tsdb {
     /// The oldest first.
     pub blocks: Vec<FoundBlock>,
     /// What is in no block yet.
@@ -27,7 +27,7 @@ pub struct Tsdb {
 impl Tsdb {
     /// After the newest sample that is in a block, of those that came in order: a head's samples before are in one,
     /// too.
-    pub fn blocks_end_ms(&self) -> i64 {
+    pub(super) fn blocks_end_ms(&self) -> i64 {
         let in_order = self.blocks.iter().filter(|block| !block.meta.is_of_out_of_order());
         in_order.map(|block| block.meta.end_ms).max().unwrap_or(i64::MIN)
     }
@@ -35,7 +35,7 @@ impl Tsdb {
 
 /// A block, and what it says of itself.
 #[derive(Debug, Clone)]
-pub struct FoundBlock {
+pub(super) struct FoundBlock {
     /// Its directory.
     pub dir: PathBuf,
     /// Its `meta.json`.
@@ -43,7 +43,7 @@ pub struct FoundBlock {
 }
 
 /// Looks at a path.
-pub fn find(path: &Path) -> Done<ImportSource> {
+pub(super) fn find(path: &Path) -> Done<ImportSource> {
     let metadata = std::fs::metadata(path).context(|| format!("can't open {}", path.display()))?;
     if !metadata.is_dir() {
         return Ok(ImportSource::Text(path.to_owned()));

@@ -16,11 +16,11 @@ use crate::error::{CommandError, Context, Done};
 use crate::write::TextPosition;
 
 /// What was sent is flushed and noted so often.
-pub const NOTE_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const NOTE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The file, and what is in it.
 #[derive(Debug)]
-pub struct ImportState {
+pub(super) struct ImportState {
     path: PathBuf,
     content: Content,
 }
@@ -41,7 +41,7 @@ struct Content {
 
 /// How far a block is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockState {
+pub(super) struct BlockState {
     /// Series that are done, in the order in which they are in the block.
     pub series_done: u64,
     /// Whether these are all.
@@ -51,7 +51,7 @@ pub struct BlockState {
 impl ImportState {
     /// Reads the file, or begins without one. One of another import is refused: it would leave
     /// out what this one is to import.
-    pub fn open(path: &Path, address: &str, scope: &str) -> Done<Self> {
+    pub(super) fn open(path: &Path, address: &str, scope: &str) -> Done<Self> {
         let (address, scope) = (address.to_owned(), scope.to_owned());
         let fresh = Content { address, scope, blocks: BTreeMap::new(), text: None };
         let content = match std::fs::read(path) {
@@ -75,17 +75,17 @@ impl ImportState {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// How far a block is.
-    pub fn of(&self, block: &str) -> BlockState {
+    pub(super) fn of(&self, block: &str) -> BlockState {
         self.content.blocks.get(block).copied().unwrap_or_default()
     }
 
     /// Notes how far a block is. Call it once its samples are acknowledged, not before.
-    pub fn note(&mut self, block: &str, state: BlockState) -> Done {
+    pub(super) fn note(&mut self, block: &str, state: BlockState) -> Done {
         match self.content.blocks.insert(block.to_owned(), state) == Some(state) {
             true => Ok(()),
             false => self.keep(),
@@ -93,12 +93,12 @@ impl ImportState {
     }
 
     /// How far a text is.
-    pub fn of_text(&self) -> Option<TextPosition> {
+    pub(super) fn of_text(&self) -> Option<TextPosition> {
         self.content.text
     }
 
     /// Notes how far a text is. Call it once the samples before are acknowledged, not before.
-    pub fn note_text(&mut self, place: TextPosition) -> Done {
+    pub(super) fn note_text(&mut self, place: TextPosition) -> Done {
         match self.content.text.replace(place) == Some(place) {
             true => Ok(()),
             false => self.keep(),

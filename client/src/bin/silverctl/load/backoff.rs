@@ -11,14 +11,14 @@ const PAUSES_MAX: u32 = 12;
 
 /// The pauses of one request.
 #[derive(Debug, Default)]
-pub struct RequestBackoff {
+pub(super) struct RequestBackoff {
     pauses: u32,
 }
 
 impl RequestBackoff {
     /// The next one: as long as the receiver asked for, or twice the one before. `None` once it has
     /// been tried often enough.
-    pub fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
+    pub(super) fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
         self.pauses += 1;
         let own = FIRST * (1 << (self.pauses - 1).min(PAUSES_MAX));
         (self.pauses <= PAUSES_MAX).then(|| asked.unwrap_or(own).min(PAUSE_MAX))

@@ -20,7 +20,10 @@ const TELLING: [&str; 3] = ["env", "instance", "job"];
 
 /// Moves the plan's start after the newest sample that the node has of the fleet's series, where that is later.
 /// What there is to say about it is returned.
-pub async fn after_what_is_there(plan: &mut LoadPlan, connection: &ConnectionArgs) -> Done<Option<String>> {
+pub(super) async fn after_what_is_there(
+    plan: &mut LoadPlan,
+    connection: &ConnectionArgs,
+) -> Done<Option<String>> {
     let reader = connection.connect().await?.reader();
     let series = FleetSeries::new(plan)?;
     let Some(end_ms) = series.end_ms(&reader, plan.start_ms).await? else { return Ok(None) };

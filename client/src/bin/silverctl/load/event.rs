@@ -8,7 +8,7 @@ use super::tally::Tally;
 
 /// What became of a request, or of several at once.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub(super) enum Event {
     /// One went out for the first time.
     Sent {
         /// Its samples.
@@ -48,21 +48,21 @@ pub enum Event {
 
 /// Where all connections report their events.
 #[derive(Debug, Clone)]
-pub struct Counter(Arc<Mutex<Tally>>);
+pub(super) struct Counter(Arc<Mutex<Tally>>);
 
 impl Counter {
     /// Counts in this tally.
-    pub fn new(tally: Tally) -> Self {
+    pub(super) fn new(tally: Tally) -> Self {
         Self(Arc::new(Mutex::new(tally)))
     }
 
     /// Counts an event.
-    pub fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: Event) {
         self.tally().add(event);
     }
 
     /// What was counted so far.
-    pub fn tally(&self) -> MutexGuard<'_, Tally> {
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         // Each event is counted as a whole, so a tally is sound whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -21,12 +21,12 @@ use crate::time_text::now_ms;
 const SAMPLES_AHEAD_MAX: usize = 4 << 20;
 const REQUESTS_AHEAD_MAX: usize = 64;
 /// How far timestamps may run ahead of the clock: receivers take ten minutes and no more.
-pub const AHEAD_OF_CLOCK_MS_MAX: i64 = 5 * 60 * 1000;
+pub(super) const AHEAD_OF_CLOCK_MS_MAX: i64 = 5 * 60 * 1000;
 const THREAD_STACK_BYTES: usize = 256 << 10;
 
 /// A remote write request, ready to be sent.
 #[derive(Debug)]
-pub struct Ready {
+pub(super) struct Ready {
     /// Its samples.
     pub samples: u64,
     /// Its body.
@@ -34,11 +34,11 @@ pub struct Ready {
 }
 
 /// The requests of one connection, in order. It ends with the rounds.
-pub type Feed = mpsc::Receiver<Result<Ready, snap::Error>>;
+pub(super) type Feed = mpsc::Receiver<Result<Ready, snap::Error>>;
 
 /// One connection's scrapes, until the rounds are over or the timestamps come as far as the clock.
 #[derive(Debug)]
-pub struct FeedShare {
+pub(super) struct FeedShare {
     scrapes: Scrapes,
     batch: usize,
     clock_reached: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ pub struct FeedShare {
 
 impl FeedShare {
     /// Puts the next request's samples into `samples`, if there are any more.
-    pub fn next(&mut self, samples: &mut Vec<Sample>, series: &mut impl DefineSeries) -> bool {
+    pub(super) fn next(&mut self, samples: &mut Vec<Sample>, series: &mut impl DefineSeries) -> bool {
         if self.scrapes.round_ms() > now_ms() + AHEAD_OF_CLOCK_MS_MAX {
             self.clock_reached.store(true, Ordering::Relaxed);
             return false;
@@ -55,14 +55,14 @@ impl FeedShare {
     }
 
     /// The scrapes, to look at.
-    pub fn scrapes(&self) -> &Scrapes {
+    pub(super) fn scrapes(&self) -> &Scrapes {
         &self.scrapes
     }
 }
 
 /// What the feeds of all connections have in common.
 #[derive(Debug, Clone)]
-pub struct FeedSource {
+pub(super) struct FeedSource {
     fleet: Arc<Fleet>,
     batch: usize,
     connections: usize,
@@ -72,7 +72,7 @@ pub struct FeedSource {
 
 impl FeedSource {
     /// The plan's.
-    pub fn new(plan: &LoadPlan) -> Done<Self> {
+    pub(super) fn new(plan: &LoadPlan) -> Done<Self> {
         let requests_ahead = SAMPLES_AHEAD_MAX / plan.connections / plan.batch;
         let source = Self {
             fleet: Arc::new(plan.fleet()?),
@@ -86,7 +86,7 @@ impl FeedSource {
     }
 
     /// Each connection's part of all samples.
-    pub fn parts(&self) -> Done<Vec<f64>> {
+    pub(super) fn parts(&self) -> Done<Vec<f64>> {
         let samples = |connection| Ok(self.scrapes(connection)?.samples_per_round());
         let samples: Vec<f64> = (0..self.connections).map(samples).collect::<Done<_>>()?;
         let all: f64 = samples.iter().sum();
@@ -94,18 +94,18 @@ impl FeedSource {
     }
 
     /// Whether a feed ended because its timestamps had come as far as the clock.
-    pub fn clock_reached(&self) -> bool {
+    pub(super) fn clock_reached(&self) -> bool {
         self.clock_reached.load(Ordering::Relaxed)
     }
 
     /// What one connection has to send.
-    pub fn share(&self, connection: usize) -> Done<FeedShare> {
+    pub(super) fn share(&self, connection: usize) -> Done<FeedShare> {
         let clock_reached = Arc::clone(&self.clock_reached);
         Ok(FeedShare { scrapes: self.scrapes(connection)?, batch: self.batch, clock_reached })
     }
 
     /// The same as remote write bodies.
-    pub fn bodies(&self, connection: usize, version: RemoteWrite) -> Done<Feed> {
+    pub(super) fn bodies(&self, connection: usize, version: RemoteWrite) -> Done<Feed> {
         let (share, (sender, feed)) = (self.share(connection)?, mpsc::channel(self.requests_ahead));
         let thread = thread::Builder::new().name("encode".to_owned()).stack_size(THREAD_STACK_BYTES);
         // It ends with the rounds, or once nobody takes what it makes.

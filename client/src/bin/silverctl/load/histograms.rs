@@ -12,7 +12,7 @@ const OBSERVED_MAX: u64 = 8;
 
 /// Which series are histograms.
 #[derive(Debug, Clone, Copy)]
-pub struct HistogramPart {
+pub(super) struct HistogramPart {
     /// Of all series.
     part: f64,
     seed: u64,
@@ -20,7 +20,7 @@ pub struct HistogramPart {
 
 /// One series' histogram.
 #[derive(Debug, Clone)]
-pub struct Counting {
+pub(super) struct Counting {
     counts: [u64; BUCKETS],
     sum: f64,
     random: SplitMix,
@@ -29,12 +29,12 @@ pub struct Counting {
 
 impl HistogramPart {
     /// That part of all series, from 0 to 1.
-    pub fn new(part: f64, seed: u64) -> Self {
+    pub(super) fn new(part: f64, seed: u64) -> Self {
         Self { part, seed }
     }
 
     /// What the series in a slot counts, if it is a histogram: they are spread evenly over all slots.
-    pub fn of_slot(&self, slot: usize) -> Option<Counting> {
+    pub(super) fn of_slot(&self, slot: usize) -> Option<Counting> {
         let until = |slot: usize| (slot as f64 * self.part).floor();
         (until(slot + 1) > until(slot)).then(|| Counting::new(SplitMix::new(self.seed, slot as u64)))
     }
@@ -48,7 +48,7 @@ impl Counting {
     }
 
     /// The next sample.
-    pub fn advance(&mut self) -> &Histogram {
+    pub(super) fn advance(&mut self) -> &Histogram {
         for _ in 0..self.random.next_u64() % (OBSERVED_MAX + 1) {
             // Most of them are quick.
             let bucket = (self.random.unit() * self.random.unit() * BUCKETS as f64) as usize;
@@ -67,7 +67,7 @@ impl Counting {
     }
 
     /// The sample that came last.
-    pub fn histogram(&self) -> &Histogram {
+    pub(super) fn histogram(&self) -> &Histogram {
         &self.histogram
     }
 }

@@ -46,7 +46,7 @@ use crate::interrupt::Interrupt;
 /// Exit code 1: a sample was refused, or its request was given up.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
-pub struct LoadArgs {
+pub(crate) struct LoadArgs {
     #[command(subcommand)]
     command: Option<LoadCommand>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ Examples:
   silverctl load --url http://127.0.0.1:9090/api/v1/write --protocol rw1 --churn 5% --skew 0.8";
 
 /// Runs a load, or compares two.
-pub async fn run(arguments: LoadArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
+pub(crate) async fn run(arguments: LoadArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let options = match arguments {
         LoadArgs { command: Some(LoadCommand::Compare(compare)), .. } => return compare::run(&compare),
         LoadArgs { command: None, options } => options,

@@ -22,7 +22,7 @@ const CLOSED_SPAN: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// What is sent, how fast and for how long.
 #[derive(Debug, Clone, Args)]
-pub struct LoadOptions {
+pub(super) struct LoadOptions {
     /// How samples are sent.
     #[arg(long, value_enum, default_value_t = Protocol::Rw2)]
     pub protocol: Protocol,
@@ -96,7 +96,7 @@ pub struct LoadOptions {
 /// How samples are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Protocol {
+pub(super) enum Protocol {
     /// Prometheus remote write 1.
     Rw1,
     /// Prometheus remote write 2.
@@ -108,7 +108,7 @@ pub enum Protocol {
 /// When the next request goes out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Loop {
+pub(super) enum Loop {
     /// When it is due.
     Open {
         /// Over all connections.
@@ -120,7 +120,7 @@ pub enum Loop {
 
 /// What all of a run follows from, for the report too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LoadPlan {
+pub(super) struct LoadPlan {
     /// How samples are sent.
     pub protocol: Protocol,
     /// Where they go.
@@ -163,12 +163,12 @@ pub struct LoadPlan {
 impl LoadOptions {
     /// Whether the start is where the node's series end: not where it is given, and not with a receiver that may
     /// be no node.
-    pub fn begins_where_series_end(&self) -> bool {
+    pub(super) fn begins_where_series_end(&self) -> bool {
         self.start.is_none() && self.url.is_none()
     }
 
     /// The plan, with what follows from other options filled in.
-    pub fn plan(&self, connection: &ConnectionArgs) -> Done<LoadPlan> {
+    pub(super) fn plan(&self, connection: &ConnectionArgs) -> Done<LoadPlan> {
         self.check()?;
         self.check_receiver(connection)?;
         let duration = self.duration.unwrap_or(match self.rounds {
@@ -269,7 +269,7 @@ fn round_samples(fleet: &Fleet) -> f64 {
 
 impl LoadPlan {
     /// The fleet that is scraped.
-    pub fn fleet(&self) -> Done<Fleet> {
+    pub(super) fn fleet(&self) -> Done<Fleet> {
         let options = FleetOptions {
             targets: self.targets,
             series_per_target: self.series_per_target,

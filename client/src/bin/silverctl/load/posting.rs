@@ -14,7 +14,7 @@ use crate::error::Done;
 
 /// A connection, and what it sends.
 #[derive(Debug)]
-pub struct Posting {
+pub(super) struct Posting {
     /// To the receiver.
     pub connection: Connection,
     /// What to send.
@@ -36,7 +36,7 @@ enum Attempt {
 
 impl Posting {
     /// Sends until the feed or the run ends. Returns how many samples were due by then and not sent.
-    pub fn run(mut self) -> Done<u64> {
+    pub(super) fn run(mut self) -> Done<u64> {
         while let Some(ready) = self.feed.blocking_recv().transpose()? {
             let Ok(intended) = self.turns.wait(ready.samples) else {
                 return Ok(self.turns.samples_overdue());

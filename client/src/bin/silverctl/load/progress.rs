@@ -8,7 +8,7 @@ use crate::figures::grouped;
 
 /// Overwrites itself on a terminal; elsewhere it is a line each time.
 #[derive(Debug)]
-pub struct LoadProgress {
+pub(super) struct LoadProgress {
     begin: Instant,
     place: ProgressOutput,
 }
@@ -21,13 +21,13 @@ enum ProgressOutput {
 
 impl LoadProgress {
     /// Times are counted since then.
-    pub fn begin(begin: Instant) -> Self {
+    pub(super) fn begin(begin: Instant) -> Self {
         let place = if stderr().is_terminal() { ProgressOutput::Terminal } else { ProgressOutput::Elsewhere };
         Self { begin, place }
     }
 
     /// Prints a second. `phase` is empty for the measurement.
-    pub fn show(&mut self, phase: &str, second: &Second) {
+    pub(super) fn show(&mut self, phase: &str, second: &Second) {
         let line = line(phase, self.begin.elapsed().as_secs(), second);
         match self.place {
             ProgressOutput::Terminal => eprint!("\r\x1b[2K{line}"),
@@ -36,7 +36,7 @@ impl LoadProgress {
     }
 
     /// Takes the line away, for the summary.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         if self.place == ProgressOutput::Terminal {
             eprint!("\r\x1b[2K");
         }

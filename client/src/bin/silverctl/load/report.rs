@@ -18,7 +18,7 @@ const FORMAT: u32 = 1;
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub(super) enum Ending {
     /// All that was planned is done.
     Done,
     /// Ctrl-C.
@@ -31,7 +31,7 @@ pub enum Ending {
 
 /// One whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LoadReport {
+pub(super) struct LoadReport {
     /// The shape's version.
     pub format: u32,
     /// The program's version.
@@ -62,7 +62,7 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// Of what was counted.
-    pub fn new(
+    pub(super) fn new(
         plan: LoadPlan,
         started_ms: i64,
         ending: Ending,
@@ -87,18 +87,18 @@ impl LoadReport {
     }
 
     /// Acknowledged samples a second.
-    pub fn samples_per_s(&self) -> f64 {
+    pub(super) fn samples_per_s(&self) -> f64 {
         self.totals.samples_written as f64 / self.wall_s.max(f64::MIN_POSITIVE)
     }
 
     /// Writes it to a file.
-    pub fn write(&self, path: &Path) -> Done {
+    pub(super) fn write(&self, path: &Path) -> Done {
         let json = serde_json::to_vec(self)?;
         fs::write(path, json).context(|| format!("can't write {}", path.display()))
     }
 
     /// Reads one.
-    pub fn read(path: &Path) -> Done<Self> {
+    pub(super) fn read(path: &Path) -> Done<Self> {
         let json = fs::read(path).context(|| format!("can't read {}", path.display()))?;
         let report: Self =
             serde_json::from_slice(&json).context(|| format!("{} isn't a load's report", path.display()))?;

@@ -33,7 +33,7 @@ const SETUP: Duration = Duration::from_millis(200);
 const THREAD_STACK_BYTES: usize = 256 << 10;
 
 /// What a run came to, and the first error of a connection that could not go on.
-pub struct Ran {
+pub(super) struct Ran {
     /// All that was found.
     pub report: LoadReport,
     /// Why it ended early.
@@ -41,7 +41,7 @@ pub struct Ran {
 }
 
 /// Sends what the plan says.
-pub async fn run(
+pub(super) async fn run(
     plan: LoadPlan,
     connection: &ConnectionArgs,
     pid: Option<i32>,

@@ -30,7 +30,7 @@ const SERIES_GONE_MIN: usize = 4096;
 
 /// What one connection sends.
 #[derive(Debug)]
-pub struct ConnectionContent {
+pub(super) struct ConnectionContent {
     /// Its samples.
     pub share: FeedShare,
     /// Those series that are native histograms, whatever their samples' values are.
@@ -38,7 +38,7 @@ pub struct ConnectionContent {
 }
 
 /// A connection, and what it sends.
-pub struct Streaming {
+pub(super) struct Streaming {
     client: Client,
     content: ConnectionContent,
     turns: SendTurns,
@@ -52,7 +52,7 @@ pub struct Streaming {
 
 impl Streaming {
     /// Over this client's connection, by the runtime that this is called in.
-    pub fn new(
+    pub(super) fn new(
         client: Client,
         content: ConnectionContent,
         turns: SendTurns,
@@ -76,7 +76,7 @@ impl Streaming {
 
     /// Sends until the rounds or the run end. Returns how many samples were due by then and not sent.
     /// Blocks.
-    pub fn run(mut self) -> Done<u64> {
+    pub(super) fn run(mut self) -> Done<u64> {
         let entered = self.runtime.clone();
         let _entered = entered.enter();
         let writer = self.client.writer_with(self.options.clone());

@@ -13,7 +13,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// Shows a report.
 #[derive(Debug)]
-pub struct Summary<'a>(pub &'a LoadReport);
+pub(super) struct Summary<'a>(pub &'a LoadReport);
 
 impl Display for Summary<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -132,12 +132,12 @@ fn row(f: &mut Formatter<'_>, group: &str, name: &str, count: u64, words: &str) 
 }
 
 /// All that was counted.
-pub fn sum(counts: &BTreeMap<String, u64>) -> u64 {
+pub(super) fn sum(counts: &BTreeMap<String, u64>) -> u64 {
     counts.values().sum()
 }
 
 /// What was counted of each. Names may be a receiver's words.
-pub fn parts(counts: &BTreeMap<String, u64>) -> String {
+pub(super) fn parts(counts: &BTreeMap<String, u64>) -> String {
     let part = |(name, count): (&String, &u64)| format!("{}: {}", Printable(name), grouped(*count));
     counts.iter().map(part).collect::<Vec<_>>().join(", ")
 }

@@ -18,7 +18,7 @@ const SAID_MAX: usize = 3;
 /// What was counted in a run. Each sample that was sent is in exactly one of `samples_written`,
 /// `samples_refused`, `samples_failed` and `samples_unanswered`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
+pub(super) struct Totals {
     /// Requests, each counted once however often it was sent.
     pub requests: u64,
     /// Samples in them.
@@ -44,19 +44,19 @@ pub struct Totals {
 
 impl Totals {
     /// Samples that the receiver refused or that were given up.
-    pub fn samples_not_written(&self) -> u64 {
+    pub(super) fn samples_not_written(&self) -> u64 {
         self.samples_refused.values().chain(self.samples_failed.values()).sum()
     }
 
     /// Whether any sample that was sent is known not to be stored, in the warm-up too.
-    pub fn has_losses(&self) -> bool {
+    pub(super) fn has_losses(&self) -> bool {
         self.samples_not_written() + self.samples_not_written_in_warmup > 0
     }
 }
 
 /// One second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Second {
+pub(super) struct Second {
     /// How long it was.
     pub span_s: f64,
     /// Acknowledged samples.
@@ -79,7 +79,7 @@ pub struct Second {
 
 /// The counting of one run.
 #[derive(Debug)]
-pub struct Tally {
+pub(super) struct Tally {
     started: Instant,
     totals: Totals,
     latency_us: Histogram<u64>,
@@ -105,7 +105,7 @@ struct Server {
 
 /// All that was counted.
 #[derive(Debug)]
-pub struct LoadResults {
+pub(super) struct LoadResults {
     /// Over the run.
     pub totals: Totals,
     /// Of every answered request, in µs.
@@ -120,7 +120,7 @@ pub struct LoadResults {
 
 impl Tally {
     /// Begins to count.
-    pub fn new(now: Instant, server: Option<Process>) -> io::Result<Self> {
+    pub(super) fn new(now: Instant, server: Option<Process>) -> io::Result<Self> {
         let server = match server {
             Some(process) => {
                 let usage = process.usage()?;
@@ -148,7 +148,7 @@ impl Tally {
     }
 
     /// Counts from here on: what was before was warm-up. Requests in flight go on to be.
-    pub fn begin_anew(&mut self, now: Instant) {
+    pub(super) fn begin_anew(&mut self, now: Instant) {
         self.end_second(now);
         let (requests, samples) = (self.requests_in_flight, self.samples_in_flight);
         let said = std::mem::take(&mut self.totals.said);
@@ -162,7 +162,7 @@ impl Tally {
     }
 
     /// Counts an event.
-    pub fn add(&mut self, event: Event) {
+    pub(super) fn add(&mut self, event: Event) {
         match event {
             Event::Sent { samples } => {
                 self.requests_in_flight += 1;
@@ -213,7 +213,7 @@ impl Tally {
     }
 
     /// Ends a second, and returns what it came to.
-    pub fn end_second(&mut self, now: Instant) -> &Second {
+    pub(super) fn end_second(&mut self, now: Instant) -> &Second {
         let mut second = std::mem::take(&mut self.now);
         second.span_s = (now - self.now_started).as_secs_f64();
         second.in_flight = self.requests_in_flight;
@@ -231,7 +231,7 @@ impl Tally {
     }
 
     /// All that was counted until now. `samples_overdue` were due and not sent.
-    pub fn finish(&mut self, now: Instant, samples_overdue: u64) -> LoadResults {
+    pub(super) fn finish(&mut self, now: Instant, samples_overdue: u64) -> LoadResults {
         self.end_second(now);
         let wall_s = (now - self.started).as_secs_f64();
         let (samples, samples_unanswered) = (self.totals.samples_written, self.samples_in_flight);

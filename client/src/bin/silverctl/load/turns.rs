@@ -13,25 +13,25 @@ const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
 /// Says to all connections at once: begin nothing more.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub(super) struct Stop(Arc<AtomicBool>);
 
 /// The end has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped;
+pub(super) struct Stopped;
 
 impl Stop {
     /// Says it.
-    pub fn tell(&self) {
+    pub(super) fn tell(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was said.
-    pub fn is_told(&self) -> bool {
+    pub(super) fn is_told(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Sleeps until then, or until the end.
-    pub fn sleep_until(&self, until: Instant) -> Result<(), Stopped> {
+    pub(super) fn sleep_until(&self, until: Instant) -> Result<(), Stopped> {
         loop {
             if self.is_told() {
                 return Err(Stopped);
@@ -47,7 +47,7 @@ impl Stop {
 
 /// One connection's turns.
 #[derive(Debug)]
-pub struct SendTurns {
+pub(super) struct SendTurns {
     pace: Option<Pace>,
     begin: Instant,
     samples_before: u64,
@@ -56,23 +56,23 @@ pub struct SendTurns {
 
 impl SendTurns {
     /// From `begin` on: in an open loop by their pace, in a closed one at once.
-    pub fn new(pace: Option<Pace>, begin: Instant, stop: Stop) -> Self {
+    pub(super) fn new(pace: Option<Pace>, begin: Instant, stop: Stop) -> Self {
         Self { pace, begin, samples_before: 0, stop }
     }
 
     /// The end that these turns come to.
-    pub fn stop(&self) -> &Stop {
+    pub(super) fn stop(&self) -> &Stop {
         &self.stop
     }
 
     /// Whether a refused request is sent again: in an open loop the next one is due already.
-    pub fn may_send_again(&self) -> bool {
+    pub(super) fn may_send_again(&self) -> bool {
         self.pace.is_none()
     }
 
     /// Waits for the turn of a request with so many samples. Returns the time from which its latency
     /// counts: when it was due, however late it is now.
-    pub fn wait(&mut self, samples: u64) -> Result<Instant, Stopped> {
+    pub(super) fn wait(&mut self, samples: u64) -> Result<Instant, Stopped> {
         let at_once = || self.begin.max(Instant::now());
         let due = self.pace.map_or_else(at_once, |pace| pace.due(self.samples_before));
         self.stop.sleep_until(due)?;
@@ -81,7 +81,7 @@ impl SendTurns {
     }
 
     /// Samples that were due by now and did not get their turn.
-    pub fn samples_overdue(&self) -> u64 {
+    pub(super) fn samples_overdue(&self) -> u64 {
         let (now, before) = (Instant::now(), self.samples_before);
         // A part of a request that isn't due as a whole is not late.
         let pace = self.pace.filter(|pace| pace.due(before) < now);

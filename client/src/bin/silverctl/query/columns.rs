@@ -15,7 +15,7 @@ const INDENT: usize = 2;
 const COLUMN_SAMPLES_MIN: usize = 10;
 
 /// Prints it; `width` is the terminal's, none for a table of one column.
-pub fn print(series: &QueriedSeries, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn print(series: &QueriedSeries, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let samples = (series.samples.len() + series.histograms.len()) as u64;
     writeln!(out, "{}  ({})", series.labels, counted(samples, "sample", "samples"))?;
     let values: Vec<String> = series.samples.iter().map(|(_, value)| value_text(*value)).collect();

@@ -13,7 +13,7 @@ use super::{QueriedSeries, value_text};
 use crate::error::Done;
 
 /// Prints it.
-pub fn print(series: &QueriedSeries, out: &mut impl Write) -> Done {
+pub(super) fn print(series: &QueriedSeries, out: &mut impl Write) -> Done {
     let histogram = |(at_ms, histogram): &(i64, Histogram)| {
         RawValue::from_string(histogram_text(histogram)).map(|raw| (*at_ms, raw))
     };

@@ -43,7 +43,7 @@ Examples:
 /// Read the samples of the series that match a selector.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub struct QueryArgs {
+pub(crate) struct QueryArgs {
     /// Which series: NAME{LABEL="VALUE", …}, with = != =~ !~.
     selector: Selector,
     #[command(flatten)]
@@ -81,7 +81,7 @@ impl Output {
 
 /// A series and its samples.
 #[derive(Debug, Clone, PartialEq)]
-pub struct QueriedSeries {
+pub(crate) struct QueriedSeries {
     labels: LabelSet,
     samples: Vec<(i64, f64)>,
     /// Native histograms.
@@ -89,7 +89,7 @@ pub struct QueriedSeries {
 }
 
 /// Asks and prints.
-pub async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Done {
+pub(crate) async fn run(arguments: QueryArgs, connection: &ConnectionArgs) -> Done {
     let range_ms = arguments.range.resolve_ms()?;
     let reader = connection.connect().await?.reader();
     let mut printer = match arguments.output {

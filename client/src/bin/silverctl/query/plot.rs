@@ -44,7 +44,7 @@ const CHARACTERS_PER_TICK: usize = 14;
 
 /// Whether series differ by colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ink {
+pub(super) enum Ink {
     /// They are.
     Colours,
     /// There are none.
@@ -53,7 +53,7 @@ pub enum Ink {
 
 /// Series to be plotted together.
 #[derive(Debug)]
-pub struct Plot {
+pub(super) struct Plot {
     ink: Ink,
     width: usize,
     height: usize,
@@ -62,7 +62,7 @@ pub struct Plot {
 
 impl Plot {
     /// As large as the terminal has room, and with colours if it is one.
-    pub fn for_terminal() -> Self {
+    pub(super) fn for_terminal() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         if !io::stdout().is_terminal() {
             return Self::new(Ink::Plain, WIDTH, HEIGHT);
@@ -73,24 +73,24 @@ impl Plot {
     }
 
     /// Of a size in characters.
-    pub const fn new(ink: Ink, width: usize, height: usize) -> Self {
+    pub(super) const fn new(ink: Ink, width: usize, height: usize) -> Self {
         Self { ink, width, height, series: Vec::new() }
     }
 
     /// Whether there are as many series as a plot can show.
-    pub const fn is_full(&self) -> bool {
+    pub(super) const fn is_full(&self) -> bool {
         self.series.len() == COLOURS.len()
     }
 
     /// Adds a series, unless it is full.
-    pub fn add(&mut self, series: QueriedSeries) {
+    pub(super) fn add(&mut self, series: QueriedSeries) {
         if !self.is_full() {
             self.series.push(series);
         }
     }
 
     /// Prints all of them.
-    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         if let Some(frame) = Frame::around(&self.series, self.width, self.height) {
             let buffer = self.draw(&frame);
             self.print_lines(&frame, &buffer, out)?;

@@ -9,7 +9,7 @@ const SUFFIX: &str = ":rate";
 /// From each sample to the next: how much the counter grew in a second, at the later one's time. A value below the
 /// one before is a counter that started again at 0. Where a sample is no number the next rate begins after it, and a
 /// marker of staleness keeps the gap.
-pub fn of(series: QueriedSeries) -> QueriedSeries {
+pub(super) fn of(series: QueriedSeries) -> QueriedSeries {
     let mut samples: Vec<(i64, f64)> = Vec::with_capacity(series.samples.len());
     for pair in series.samples.windows(2) {
         let [(from_ms, from), (to_ms, to)] = [pair[0], pair[1]];

@@ -10,7 +10,7 @@ use crate::error::Done;
 
 /// Rows of series that have no labels but these.
 #[derive(Debug)]
-pub struct QueryRows {
+pub(super) struct QueryRows {
     names: Vec<String>,
     reader: RowsReader,
     is_headed: bool,
@@ -18,7 +18,7 @@ pub struct QueryRows {
 
 /// Who reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowsReader {
+pub(super) enum RowsReader {
     /// A program: every text is exact.
     Program,
     /// A person at a terminal, which obeys what isn't printable. CSV has no escapes of its own.
@@ -27,7 +27,7 @@ pub enum RowsReader {
 
 impl QueryRows {
     /// With columns for these labels.
-    pub const fn new(names: Vec<String>, reader: RowsReader) -> Self {
+    pub(super) const fn new(names: Vec<String>, reader: RowsReader) -> Self {
         Self { names, reader, is_headed: false }
     }
 
@@ -39,7 +39,7 @@ impl QueryRows {
     }
 
     /// Prints a series, and the header before the first.
-    pub fn print(&mut self, series: &QueriedSeries, out: &mut impl Write) -> Done {
+    pub(super) fn print(&mut self, series: &QueriedSeries, out: &mut impl Write) -> Done {
         self.print_header(out)?;
         let mut rows = csv::Writer::from_writer(out);
         let labels: Vec<_> = self.names.iter().map(|name| self.shown(series.labels.get(name))).collect();
@@ -52,7 +52,7 @@ impl QueryRows {
     }
 
     /// Prints the header, unless it is there already.
-    pub fn print_header(&mut self, out: &mut impl Write) -> Done {
+    pub(super) fn print_header(&mut self, out: &mut impl Write) -> Done {
         if std::mem::replace(&mut self.is_headed, true) {
             return Ok(());
         }

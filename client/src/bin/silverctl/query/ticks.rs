@@ -40,7 +40,7 @@ const TIME_STEPS_MS: [i64; 27] = [
 
 /// A mark on an axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tick {
+pub(super) struct Tick {
     /// The value, or milliseconds since the Unix epoch.
     pub at: f64,
     /// What is written beside it.
@@ -48,7 +48,7 @@ pub struct Tick {
 }
 
 /// Ticks for values, with so many steps at most. The first is at most `min`, the last at least `max`.
-pub fn value_ticks(min: f64, max: f64, steps_max: usize) -> Vec<Tick> {
+pub(super) fn value_ticks(min: f64, max: f64, steps_max: usize) -> Vec<Tick> {
     // A flat line runs in the middle.
     let (min, max) = if min < max { (min, max) } else { widened(min) };
     // One step more than fits is what rounding both ends outwards may take.
@@ -63,7 +63,7 @@ pub fn value_ticks(min: f64, max: f64, steps_max: usize) -> Vec<Tick> {
 }
 
 /// Ticks for times, with so many steps at most, all of them within the range.
-pub fn time_ticks(min_ms: i64, max_ms: i64, steps_max: usize) -> Vec<Tick> {
+pub(super) fn time_ticks(min_ms: i64, max_ms: i64, steps_max: usize) -> Vec<Tick> {
     let steps_max = i64::try_from(steps_max.max(1)).unwrap_or(i64::MAX);
     let span_ms = max_ms.saturating_sub(min_ms);
     let fits = |step_ms: &&i64| span_ms / **step_ms <= steps_max;

@@ -4,7 +4,7 @@ use silverback_client::{Admin, Cell, RequestError, Shards};
 
 /// One look.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub(crate) struct Look {
     /// The shards, and how long the node has been up.
     pub shards: Shards,
     /// The cells that hold a series.
@@ -13,7 +13,7 @@ pub struct Look {
 
 impl Look {
     /// Looks. The shards come first: their time is what rates are divided by.
-    pub async fn take(admin: &Admin) -> Result<Self, RequestError> {
+    pub(crate) async fn take(admin: &Admin) -> Result<Self, RequestError> {
         Ok(Self { shards: admin.shards().await?, cells: admin.cells(None).await? })
     }
 }

@@ -33,7 +33,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Rates are what happened between two looks. `q` ends it. A narrow screen leaves the columns out that matter
 /// least, and says which.
 #[derive(Debug, Args)]
-pub struct TopArgs {
+pub(crate) struct TopArgs {
     /// Time between two looks.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     interval: Duration,
@@ -46,7 +46,7 @@ pub struct TopArgs {
 }
 
 /// Looks once or until it is ended.
-pub async fn run(arguments: &TopArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
+pub(crate) async fn run(arguments: &TopArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     if arguments.interval < INTERVAL_MIN {
         return Err(CommandError::Usage(format!("--interval must be at least {INTERVAL_MIN:?}")));
     }

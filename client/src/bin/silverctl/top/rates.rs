@@ -9,7 +9,7 @@ use super::look::Look;
 
 /// One shard, or all of them together.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ShardRates {
+pub(crate) struct ShardRates {
     /// As the node reports it now: sizes and levels.
     pub now: Shard,
     /// What happened in a second; none from a first look.
@@ -18,7 +18,7 @@ pub struct ShardRates {
 
 /// What happened in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct PerSecond {
+pub(crate) struct PerSecond {
     /// Samples that were stored.
     pub samples: f64,
     /// Samples that were refused.
@@ -33,7 +33,7 @@ pub struct PerSecond {
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CellRates {
+pub(crate) struct CellRates {
     /// As the node reports it now, its load too: a cell that moved has other counters.
     pub now: Cell,
     /// Its part of what all cells take of their cores; none where they take nothing.
@@ -42,7 +42,7 @@ pub struct CellRates {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// All shards together.
     pub all: ShardRates,
     /// By number.
@@ -53,7 +53,7 @@ pub struct Rates {
 
 impl Rates {
     /// Of `newer`, since `older` where the node has been up all the while.
-    pub fn between(older: Option<&Look>, newer: &Look) -> Self {
+    pub(crate) fn between(older: Option<&Look>, newer: &Look) -> Self {
         let older = older.filter(|older| older.shards.uptime < newer.shards.uptime);
         let span_s = older.map_or(0.0, |older| (newer.shards.uptime - older.shards.uptime).as_secs_f64());
         let before: Option<HashMap<u32, &Shard>> =

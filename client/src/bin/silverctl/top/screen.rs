@@ -20,11 +20,11 @@ const KEYS_MAX: usize = 16;
 
 /// The terminal, drawn on as a whole. Dropping it gives it back.
 #[derive(Debug)]
-pub struct Screen(DefaultTerminal);
+pub(super) struct Screen(DefaultTerminal);
 
 /// What whoever sits there wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub(super) enum Wish {
     /// Enough.
     End,
     /// The size is another.
@@ -33,7 +33,7 @@ pub enum Wish {
 
 /// What is drawn.
 #[derive(Debug, Clone, Default)]
-pub struct ScreenView {
+pub(super) struct ScreenView {
     /// The first line.
     pub title: String,
     /// What went wrong, if anything.
@@ -44,12 +44,12 @@ pub struct ScreenView {
 
 impl Screen {
     /// Takes the terminal.
-    pub fn open() -> io::Result<Self> {
+    pub(super) fn open() -> io::Result<Self> {
         Ok(Self(ratatui::try_init()?))
     }
 
     /// Draws.
-    pub fn draw(&mut self, view: &ScreenView) -> io::Result<()> {
+    pub(super) fn draw(&mut self, view: &ScreenView) -> io::Result<()> {
         self.0.draw(|frame| draw(view, frame))?;
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Drop for Screen {
 }
 
 /// Wishes as they come, for as long as somebody listens.
-pub fn wishes() -> mpsc::Receiver<Wish> {
+pub(super) fn wishes() -> mpsc::Receiver<Wish> {
     let (sender, wishes) = mpsc::channel(KEYS_MAX);
     tokio::task::spawn_blocking(move || {
         while !sender.is_closed() {

@@ -14,7 +14,7 @@ const BAR_WIDTH: usize = 10;
 
 impl Table {
     /// One row for each shard, and one for all where there are several.
-    pub fn of_shards(rates: &Rates) -> Self {
+    pub(crate) fn of_shards(rates: &Rates) -> Self {
         let number = Column::of_numbers;
         // In the order in which they are read; what a narrow screen leaves out first weighs least.
         let mut table = Self::of(vec![
@@ -40,7 +40,7 @@ impl Table {
     }
 
     /// The busiest cells.
-    pub fn of_cells(rates: &Rates, count: usize) -> Self {
+    pub(crate) fn of_cells(rates: &Rates, count: usize) -> Self {
         let number = Column::of_numbers;
         let mut table = Self::of(vec![
             number("cell"),

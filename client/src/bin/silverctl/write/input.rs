@@ -19,7 +19,7 @@ const BATCH_SAMPLES_MAX: usize = 10_000;
 const BATCHES_MAX: usize = 4;
 
 /// A text, not read yet.
-pub struct Input {
+pub(crate) struct Input {
     lines: Lines<BufReader<Box<dyn Read + Send>>>,
     parser: Option<Parser>,
     is_at_end: bool,
@@ -29,7 +29,7 @@ pub struct Input {
 
 /// A place in a text, after a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TextPosition {
+pub(crate) struct TextPosition {
     /// Lines before it.
     pub lines: u64,
     /// Bytes before it.
@@ -38,7 +38,7 @@ pub struct TextPosition {
 
 /// What some lines held.
 #[derive(Debug, Default)]
-pub struct LineBatch {
+pub(crate) struct LineBatch {
     /// What they say, each with its line's number.
     pub entries: Vec<(u64, LineEntry)>,
     /// What is wrong with the others.
@@ -50,7 +50,7 @@ pub struct LineBatch {
 
 /// A line that holds no samples though it should.
 #[derive(Debug)]
-pub struct NumberedLineError {
+pub(crate) struct NumberedLineError {
     /// Its number, from 1.
     pub line: u64,
     /// What is wrong with it.
@@ -59,7 +59,7 @@ pub struct NumberedLineError {
 
 impl Input {
     /// Opens a file; `-` or none is standard input.
-    pub fn open(path: Option<&Path>, format: Option<Format>) -> Done<Self> {
+    pub(crate) fn open(path: Option<&Path>, format: Option<Format>) -> Done<Self> {
         let parser = format.map(Parser::new);
         let (source, size): (Box<dyn Read + Send>, _) = match path {
             Some(path) if path != Path::new("-") => {
@@ -80,7 +80,7 @@ impl Input {
 
     /// Goes to a place where an earlier run ended. Returns whether these lines end there: else it is
     /// another text by now.
-    pub fn go_to(&mut self, place: TextPosition) -> Done<bool> {
+    pub(crate) fn go_to(&mut self, place: TextPosition) -> Done<bool> {
         while self.lines.number < place.lines {
             let line = self.lines.next_line().context(|| "can't read on".to_owned())?;
             match line {
@@ -107,7 +107,7 @@ impl Input {
 
     /// Reads it, as far as what was read is taken. Ends with an error where the text can't be read
     /// any further.
-    pub fn read(mut self) -> mpsc::Receiver<io::Result<LineBatch>> {
+    pub(crate) fn read(mut self) -> mpsc::Receiver<io::Result<LineBatch>> {
         let (sender, receiver) = mpsc::channel(BATCHES_MAX);
         // Not one of the runtime's: a wait for standard input has no end that it could wait for.
         std::thread::spawn(move || {

@@ -3,8 +3,8 @@
 mod input;
 mod pump;
 
-pub use input::{Input, TextPosition};
-pub use pump::{Course, run as pump};
+pub(crate) use input::{Input, TextPosition};
+pub(crate) use pump::{Course, run as pump};
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ Exit code 1: a line was wrong, or a sample was refused.";
 /// Write samples that are read from a file or from standard input.
 #[derive(Debug, Args)]
 #[command(after_long_help = FORMATS)]
-pub struct WriteArgs {
+pub(crate) struct WriteArgs {
     /// What is read; `-` or nothing: standard input.
     file: Option<PathBuf>,
     /// What it is written in; guessed from the first line unless given.
@@ -49,7 +49,7 @@ pub struct WriteArgs {
 }
 
 /// Reads and writes until the end of the input, Ctrl-C or a failure.
-pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
+pub(crate) async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: Interrupt) -> Done {
     let input = Input::open(arguments.file.as_deref(), arguments.format)?;
     let client = connection.connect().await?;
     let every = Filter::new(None, i64::MIN..=i64::MAX)?;
@@ -66,7 +66,7 @@ pub async fn run(arguments: WriteArgs, connection: &ConnectionArgs, interrupt: I
 
 /// What a bad line does to those after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadLinePolicy {
+pub(crate) enum BadLinePolicy {
     /// Nothing.
     Skip,
     /// They aren't read.

@@ -21,7 +21,7 @@ use crate::time_text::now_ms;
 const TOLD_MAX: u64 = 20;
 
 /// What is done with the lines of a text.
-pub struct Course<'a> {
+pub(crate) struct Course<'a> {
     /// Which samples are sent.
     pub filter: &'a Filter,
     /// What a bad line does.
@@ -31,11 +31,11 @@ pub struct Course<'a> {
 }
 
 /// Notes how far a text is.
-pub type NotePlace<'a> = dyn FnMut(TextPosition) -> Done + 'a;
+pub(super) type NotePlace<'a> = dyn FnMut(TextPosition) -> Done + 'a;
 
 /// Sends what a text holds, until it ends, a bad line ends it, or Ctrl-C comes. What was read by
 /// then is written in any case.
-pub async fn run(
+pub(crate) async fn run(
     input: Input,
     course: Course<'_>,
     sending: Sending,
@@ -203,7 +203,7 @@ impl Course<'_> {
 
 /// What became of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TextReport {
+pub(crate) struct TextReport {
     sent: SendReport,
     samples_read: u64,
     bad_lines: u64,
@@ -225,17 +225,17 @@ enum End {
 
 impl TextReport {
     /// What became of the samples.
-    pub const fn sent(&self) -> &SendReport {
+    pub(crate) const fn sent(&self) -> &SendReport {
         &self.sent
     }
 
     /// Whether Ctrl-C ended it.
-    pub fn is_interrupted(&self) -> bool {
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.end == End::Interrupt
     }
 
     /// A failure unless all that was there is written.
-    pub fn verdict(&self) -> Done {
+    pub(crate) fn verdict(&self) -> Done {
         let is_whole = self.bad_lines == 0 && !self.sent.has_refusals() && self.end == End::Input;
         if is_whole { Ok(()) } else { Err(CommandError::Told) }
     }

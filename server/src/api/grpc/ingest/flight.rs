@@ -25,7 +25,7 @@ use silverback_storage::message::{MovedSeries, RejectedRef, WritePart, WriteRepl
 type Following = Pin<Box<dyn Future<Output = Result<Vec<WriteReply>, WriteRejected>>>>;
 
 /// What a message has in flight.
-pub struct Sent {
+pub(super) struct Sent {
     /// 0: it had definitions alone.
     number: u64,
     /// When the batch arrived.

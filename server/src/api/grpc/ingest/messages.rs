@@ -39,7 +39,7 @@ const TURN_IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// How messages are compressed, if they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// They are not.
     Identity,
     Gzip,
@@ -120,7 +120,7 @@ impl From<MessageError> for WriteRejected {
 
 /// The messages of one stream.
 #[derive(Debug)]
-pub struct Messages<B> {
+pub(crate) struct Messages<B> {
     body: Pin<Box<B>>,
     encoding: Encoding,
     bounds: MessageBounds,

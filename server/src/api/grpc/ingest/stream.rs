@@ -31,7 +31,7 @@ const SLICE_BYTES: usize = 128 << 10;
 type Ending = Result<(), Status>;
 
 /// The responses of one stream.
-pub struct Responses {
+pub(super) struct Responses {
     caller: Caller,
     terms: Option<v1::Terms>,
     flight: Rc<RefCell<BatchesInFlight>>,

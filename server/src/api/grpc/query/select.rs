@@ -30,7 +30,7 @@ use silverback_runtime::Slice;
 use silverback_storage::message::{ChunkOf, ChunkView, SeriesBatch, SeriesView, SeriesWanted};
 
 /// Opens the select, so that a refusal has a status, and streams its series.
-pub async fn answer(
+pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: SelectRequest,

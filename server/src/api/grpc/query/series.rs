@@ -18,7 +18,7 @@ use silverback_model::limits::STREAM_BUFFER_BYTES;
 use silverback_storage::message::{SeriesBatch, SeriesWanted};
 
 /// The label sets that match, ascending.
-pub async fn answer(
+pub(super) async fn answer(
     reader: &Rc<Reader>,
     asker: &Asker,
     request: SeriesRequest,

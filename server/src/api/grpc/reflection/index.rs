@@ -16,7 +16,7 @@ const DESCRIPTORS: [&[u8]; 4] = [
 
 /// Files by name and by what they define.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(super) struct Index {
     /// Each a `FileDescriptorProto`.
     files: Vec<Vec<u8>>,
     by_name: HashMap<String, usize>,

@@ -384,7 +384,7 @@ pub(super) mod tests {
 
     /// What a request's lines became, in words.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
-    pub struct Told {
+    pub(crate) struct Told {
         /// Series, time, bits of the value.
         pub samples: Vec<(String, i64, u64)>,
         pub refused: u64,

@@ -7,7 +7,7 @@ use silverback_storage::message::{Examples, RejectedRef};
 
 /// What became of a request that was read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LineReport {
+pub(super) struct LineReport {
     /// Samples by what became of them.
     pub samples: WriteReport,
     /// Fields that are strings, which were skipped.

@@ -12,7 +12,7 @@ use silverback_model::limits::{OTLP_JSON_BYTES_MAX, OTLP_JSON_DEPTH_MAX};
 
 /// Why nothing of a request is stored, or not all of it acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OtlpRejected {
+pub(super) enum OtlpRejected {
     /// Not a POST.
     #[error("OTLP takes POST requests alone")]
     Method,

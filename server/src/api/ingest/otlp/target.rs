@@ -11,7 +11,7 @@ const SERVICE_INSTANCE: &str = "service.instance.id";
 
 /// Whose metrics they are.
 #[derive(Debug, Default, PartialEq)]
-pub struct OtlpTarget {
+pub(super) struct OtlpTarget {
     labels: Vec<(&'static str, String)>,
     /// The attributes that don't tell which one it is.
     pub(crate) described_by: Vec<KeyValue>,

@@ -58,8 +58,14 @@ impl WriteResponse {
             Version::V2 => report.exemplars.reason,
         };
         let mut answer = match exemplars.filter(|_| report.is_whole()) {
-            Some(first) => Self::new(Cause::Invalid.http(), report.exemplars_text(first)),
-            None => Self::in_words(report, || report.text()),
+            Some(first) => {
+                let words = report.exemplars_text(first);
+                Self::new(Cause::Invalid.http(), format!("{words}; all samples are stored"))
+            }
+            None => Self::in_words(report, || match exemplars {
+                Some(first) => format!("{}; {}", report.text(), report.exemplars_text(first)),
+                None => report.text(),
+            }),
         };
         answer.tell_written(version, report);
         answer
@@ -157,14 +163,10 @@ impl WriteReport {
         reasons.join(", ")
     }
 
-    /// `2 of 9 exemplars refused, the first one as bad_labels; all samples are stored`
+    /// `2 of 9 exemplars refused, the first one as bad_labels`
     fn exemplars_text(&self, first: ExemplarRejected) -> String {
         let ExemplarOutcome { kept, refused, .. } = self.exemplars;
-        let all = kept + refused;
-        format!(
-            "{refused} of {all} exemplars refused, the first one as {}; all samples are stored",
-            first.as_str()
-        )
+        format!("{refused} of {} exemplars refused, the first one as {}", kept + refused, first.as_str())
     }
 
     /// `12 of 2000 samples refused: out_of_order 10, duplicate 2; first: {…} out of order sample`
@@ -307,6 +309,11 @@ mod tests {
         assert_eq!(written(&WriteResponse::to_report(Version::V2, &total)), ["8", "0", "3"].map(Some));
         total.exemplars.kept = 0;
         check(&total, 400, "8", text);
+        // Both are told of.
+        total.exemplars.refuse(ExemplarRejected::TooOld, 2);
+        let both = format!("{text}; 2 of 2 exemplars refused, the first one as too_old");
+        assert_eq!(WriteResponse::to_report(Version::V2, &total).text, both);
+        assert_eq!(WriteResponse::to_report(Version::V1, &total).text, text, "it knows nothing of exemplars");
     }
 
     fn check_rejected(rejection: WriteRejected, status: u16, retry: Option<&str>, words: &[&str]) {

@@ -33,7 +33,7 @@ pub(crate) struct SeriesFields {
 
 /// The counts of one series, and its first sample: mostly the only one.
 #[derive(Debug, Clone, Copy)]
-pub struct Content {
+pub(super) struct Content {
     /// Samples.
     pub samples: u32,
     /// The first of them.

@@ -31,7 +31,7 @@ pub struct CollectedLabels {
 
 /// How a label set that passed the checks came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LabelArrangement {
+pub(crate) enum LabelArrangement {
     /// Names ascending, every label with a value.
     InOrder,
     /// It had to be sorted, or labels without a value were dropped.

@@ -23,6 +23,11 @@ pub fn negotiate(method: &Method, headers: &HeaderMap) -> Result<Version, WriteR
     version_of(content_type).ok_or_else(|| WriteRejected::ContentType(content_type.to_owned()))
 }
 
+/// The version that a request has whose other headers may be wrong, if its content type says one.
+pub fn asked_version(headers: &HeaderMap) -> Option<Version> {
+    header_text(headers, header::CONTENT_TYPE).ok().and_then(version_of)
+}
+
 /// A header's text; two headers of one name would have to be guessed between.
 pub(in crate::api) fn header_text(headers: &HeaderMap, name: HeaderName) -> Result<&str, WriteRejected> {
     let mut values = headers.get_all(&name).iter();
@@ -149,6 +154,20 @@ mod tests {
         }
         let refused = WriteRejected::ContentType("text/plain".to_owned());
         check_headers(Method::POST, &[(CONTENT_TYPE, "text/plain")], Err(refused));
+    }
+
+    #[test]
+    fn a_content_type_says_the_version_of_a_request_that_is_refused_for_another_header() {
+        let asked = |content_type: &str| {
+            let mut headers = HeaderMap::new();
+            headers.append(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+            headers.append(header::CONTENT_TYPE, content_type.parse().unwrap());
+            assert!(negotiate(&Method::POST, &headers).is_err());
+            asked_version(&headers)
+        };
+        assert_eq!(asked(&format!("{PROTOBUF};proto={PROTO_V2}")), Some(Version::V2));
+        assert_eq!(asked(PROTOBUF), Some(Version::V1));
+        assert_eq!(asked("text/plain"), None);
     }
 
     #[test]

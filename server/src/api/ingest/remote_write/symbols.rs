@@ -16,7 +16,7 @@ use silverback_model::{
 };
 
 /// The table, in the memory of the request's body.
-pub struct SymbolTable<'a> {
+pub(super) struct SymbolTable<'a> {
     /// Offset and length in the body.
     pub places: &'a mut Vec<(u32, u32)>,
     /// Of each symbol, by the tenant's hasher.

@@ -34,7 +34,11 @@ struct PreparedDeletion {
 }
 
 /// Deletes what is asked for, and answers once it is gone for good.
-pub async fn answer<B: HttpBody>(reader: &Rc<Reader>, asker: &Asker, request: Request<B>) -> NodeResponse {
+pub(super) async fn answer<B: HttpBody>(
+    reader: &Rc<Reader>,
+    asker: &Asker,
+    request: Request<B>,
+) -> NodeResponse {
     reader.count(|counts| counts.deletions += 1);
     match delete(reader, asker, request).await {
         Ok(()) => no_content(),
@@ -109,11 +113,10 @@ impl PreparedDeletion {
     /// After memory, so that a block that is cut from then on has nothing of it. Returns of how many blocks anything
     /// went.
     async fn delete_of_blocks(&self, reader: &Reader) -> Result<usize, DeletionFanoutError> {
-        if let Some(blocks) = &reader.node.blocks {
-            blocks.note_deletion();
-        }
         let ticket = self.read.lease().ticket();
-        reader.node.local_blocks.delete(ticket, &self.selections).await.map_err(|error| match error {
+        let blocks = reader.node.blocks.clone();
+        let before = move || blocks.iter().for_each(|blocks| blocks.note_deletion());
+        reader.node.local_blocks.delete(ticket, &self.selections, before).await.map_err(|error| match error {
             FanoutError::Overloaded(overloaded) => overloaded.into(),
             FanoutError::Refused(error) => DeletionError::Read(error).into(),
         })

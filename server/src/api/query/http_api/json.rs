@@ -7,10 +7,10 @@ use crate::api::query::read_rejected::ReadRejected;
 use silverback_model::LabelBlock;
 
 /// The answers' content type.
-pub const CONTENT_TYPE: &str = "application/json";
+pub(super) const CONTENT_TYPE: &str = "application/json";
 
 /// The warning that a limit cut something off.
-pub const TRUNCATED: &str = "results truncated due to limit";
+pub(super) const TRUNCATED: &str = "results truncated due to limit";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

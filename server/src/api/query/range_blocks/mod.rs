@@ -16,7 +16,7 @@ pub(crate) use write::{
 
 /// Why a block, or a snapshot of several, isn't there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RangeBlocksError {
+pub(crate) enum RangeBlocksError {
     /// The disk is nearly full.
     #[error(
         "there is no room for blocks: {free_bytes} bytes of the data directory's file system are free, and \

@@ -67,7 +67,7 @@ pub struct ReadQuery {
 }
 
 /// Reads a compressed body.
-pub async fn decode(reader: &Reader, compressed: &[u8]) -> Result<ReadQuery, ReadRejected> {
+pub(super) async fn decode(reader: &Reader, compressed: &[u8]) -> Result<ReadQuery, ReadRejected> {
     let slice = reader.slicer.begin().await;
     let request = decode_message(compressed)?;
     drop(slice);

@@ -397,7 +397,7 @@ fn a_float_at_a_histogram_s_time_is_a_duplicate_wherever_that_lies_and_its_neigh
     let outcome = floats_to(&shard, &mixed);
     assert_eq!((outcome.written, refused(&outcome)), (5, vec![(RefusedReason::Duplicate, 5)]));
     let words = &outcome.refusals.unwrap().examples.iter().next().unwrap().words.clone();
-    assert!(words.ends_with("; at one time a series has a float or a native histogram, not both"), "{words}");
+    assert!(words.ends_with("; a series has one sample at a time, a float or a native histogram"), "{words}");
     check_same(&histograms(&shard), &before);
     // Late ones, in a run that lies between two floats.
     let late = TimeBounds { late_window_ms: i64::MAX, ..EVER };

@@ -32,7 +32,7 @@ pub(crate) use outgoing::OutgoingMigration;
 type Handled<T> = Result<T, MigrationRejected>;
 
 /// How a step came out.
-pub type Taken = Handled<MigrationReply>;
+pub(crate) type Taken = Handled<MigrationReply>;
 
 /// Takes a step and answers it, now or later.
 pub(crate) fn take_step<L: Log, H: Host>(

@@ -54,7 +54,7 @@ pub struct SeriesExemplar<'a> {
 
 /// Iterates over names and values.
 #[derive(Debug, Clone)]
-pub struct ExemplarLabelPairs<'a> {
+pub(super) struct ExemplarLabelPairs<'a> {
     left: u64,
     rest: &'a [u8],
 }

@@ -9,7 +9,7 @@ const CHECKPOINT: &str = "checkpoint.";
 
 /// The head's files, as they were when it was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeadFiles {
+pub(crate) struct HeadFiles {
     /// The write-ahead log's segments in their order: those of the newest checkpoint, then those after it. They
     /// have every sample of the head; `chunks_head` has the same once more.
     pub segments: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub struct HeadFiles {
 
 impl HeadFiles {
     /// Those of the data directory `dir`; none where it has no head.
-    pub fn find(dir: &Path) -> Result<Option<Self>, BlockError> {
+    pub(crate) fn find(dir: &Path) -> Result<Option<Self>, BlockError> {
         let segments = log_segments(&dir.join("wal"))?;
         let files = Self {
             log_is_missing: segments.is_empty() && bytes_in(&dir.join("chunks_head"))? > 0,

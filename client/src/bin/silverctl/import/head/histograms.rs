@@ -8,7 +8,7 @@ use silverback_client::histogram::{
 use silverback_model::limits::{HISTOGRAM_BOUNDS_MAX, HISTOGRAM_BUCKETS_MAX, HISTOGRAM_SPANS_MAX};
 
 /// Reads the next one; nothing where it has more buckets, spans or bounds than a node takes.
-pub fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Option<Histogram>, BlockSectionError> {
+pub(super) fn read(kind: HistogramKind, cursor: &mut Cursor) -> Result<Option<Histogram>, BlockSectionError> {
     let mut fits = true;
     let hint = hint(cursor.u8()?);
     let schema = cursor.varint()? as i32;

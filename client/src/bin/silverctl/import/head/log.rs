@@ -24,7 +24,7 @@ const WHAT: &str = "a record of the log";
 
 /// The segments, one of them open.
 #[derive(Debug)]
-pub struct HeadLog {
+pub(super) struct HeadLog {
     segments: std::vec::IntoIter<PathBuf>,
     open: Option<Segment>,
     compressed: Vec<u8>,
@@ -39,7 +39,7 @@ struct Segment {
 
 /// A record, not decoded.
 #[derive(Debug, Clone, Copy)]
-pub struct HeadRecord<'a> {
+pub(super) struct HeadRecord<'a> {
     /// What it holds; its kind is the first byte.
     pub bytes: &'a [u8],
     /// Where in its segment it begins.
@@ -78,12 +78,12 @@ enum Next {
 
 impl HeadLog {
     /// Of these segments, in their order.
-    pub fn new(segments: Vec<PathBuf>) -> Self {
+    pub(super) fn new(segments: Vec<PathBuf>) -> Self {
         Self { segments: segments.into_iter(), open: None, compressed: Vec::new(), record: Vec::new() }
     }
 
     /// The next record; `None` at the log's end. After a fault there is none to be had.
-    pub fn next(&mut self) -> Result<Option<HeadRecord<'_>>, BlockError> {
+    pub(super) fn next(&mut self) -> Result<Option<HeadRecord<'_>>, BlockError> {
         loop {
             if self.open.is_none() {
                 let Some(path) = self.segments.next() else { return Ok(None) };
@@ -100,7 +100,7 @@ impl HeadLog {
     }
 
     /// The fault of a record that was read.
-    pub fn error_in_segment(&self, error: BlockSectionError) -> BlockError {
+    pub(super) fn error_in_segment(&self, error: BlockSectionError) -> BlockError {
         error.of(self.open.as_ref().map_or(std::path::Path::new("wal"), |segment| segment.window.path()))
     }
 

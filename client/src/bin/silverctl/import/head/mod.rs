@@ -14,7 +14,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use files::HeadFiles;
+pub(super) use files::HeadFiles;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -43,7 +43,7 @@ const BOUNDS: Bounds = Bounds { series: 250_000, samples: 1 << 20 };
 
 /// A head that was looked through once.
 #[derive(Debug)]
-pub struct Head {
+pub(super) struct Head {
     segments: Vec<PathBuf>,
     /// What is older is in a block.
     floor_ms: i64,
@@ -57,7 +57,7 @@ pub struct Head {
 
 /// What became of a head, besides its samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HeadCounts {
+pub(super) struct HeadCounts {
     /// Series that samples were read of.
     pub series: u64,
     /// Records that nobody knew the kind of when this was written.
@@ -72,7 +72,7 @@ pub struct HeadCounts {
 
 impl HeadCounts {
     /// Adds what another portion of the series came to.
-    pub const fn add(&mut self, other: Self) {
+    pub(super) const fn add(&mut self, other: Self) {
         self.series += other.series;
         self.unknown_records += other.unknown_records;
         self.samples_late += other.samples_late;
@@ -84,7 +84,7 @@ impl HeadCounts {
 impl Head {
     /// Looks through the log for what has to be known before the first sample. `floor_ms`: what is older is in a
     /// block. What is damaged ends the look, and is reported by the reading.
-    pub fn survey(files: &HeadFiles, floor_ms: i64) -> Self {
+    pub(super) fn survey(files: &HeadFiles, floor_ms: i64) -> Self {
         let mut head = Self {
             segments: files.segments.clone(),
             floor_ms,
@@ -118,7 +118,7 @@ impl Head {
     }
 
     /// Reads it on a thread of its own. The last piece is an error where what is after it can't be read.
-    pub fn read(self, filter: Filter) -> mpsc::Receiver<Result<ImportPiece, BlockError>> {
+    pub(super) fn read(self, filter: Filter) -> mpsc::Receiver<Result<ImportPiece, BlockError>> {
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
         std::thread::spawn(move || {
             let portions = self.series.div_ceil(self.bounds.series).max(1);

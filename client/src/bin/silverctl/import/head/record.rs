@@ -11,7 +11,7 @@ const WHAT: &str = "a record of the log";
 
 /// The kinds of records, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadRecordKind {
+pub(super) enum HeadRecordKind {
     /// Label sets, with what samples call them.
     Series,
     /// Floats.
@@ -28,7 +28,7 @@ pub enum HeadRecordKind {
 
 /// A series as the log names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoggedSeries {
+pub(super) struct LoggedSeries {
     /// What its samples call it.
     pub reference: u64,
     /// As they are there.
@@ -38,7 +38,7 @@ pub struct LoggedSeries {
 /// What a series that is named before it has: a float, or a native histogram, which nobody has validated and which is
 /// none where it is larger than a node takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Logged<T> {
+pub(super) struct Logged<T> {
     /// The series.
     pub reference: u64,
     /// Milliseconds since the Unix epoch.
@@ -49,7 +49,7 @@ pub struct Logged<T> {
 
 impl<'a> HeadRecord<'a> {
     /// What it holds; an empty one nothing.
-    pub fn kind(&self) -> HeadRecordKind {
+    pub(super) fn kind(&self) -> HeadRecordKind {
         match self.bytes.first() {
             Some(1) => HeadRecordKind::Series,
             Some(2) => HeadRecordKind::Samples,
@@ -62,7 +62,7 @@ impl<'a> HeadRecord<'a> {
     }
 
     /// Its series.
-    pub fn series(&self) -> Result<Vec<LoggedSeries>, BlockSectionError> {
+    pub(super) fn series(&self) -> Result<Vec<LoggedSeries>, BlockSectionError> {
         self.all(|cursor| {
             let reference = cursor.u64()?;
             let mut labels = Vec::new();
@@ -74,12 +74,12 @@ impl<'a> HeadRecord<'a> {
     }
 
     /// Its samples: all of them are written as distances from the first one's reference and time.
-    pub fn samples(&self) -> Result<Vec<Logged<f64>>, BlockSectionError> {
+    pub(super) fn samples(&self) -> Result<Vec<Logged<f64>>, BlockSectionError> {
         self.by_series(|cursor| cursor.u64().map(f64::from_bits))
     }
 
     /// Its native histograms, likewise.
-    pub fn histograms(
+    pub(super) fn histograms(
         &self,
         kind: HistogramKind,
     ) -> Result<Vec<Logged<Option<Histogram>>>, BlockSectionError> {
@@ -104,7 +104,7 @@ impl<'a> HeadRecord<'a> {
     }
 
     /// What was deleted, by series.
-    pub fn tombstones(&self) -> Result<Vec<(u64, DeletedRange)>, BlockSectionError> {
+    pub(super) fn tombstones(&self) -> Result<Vec<(u64, DeletedRange)>, BlockSectionError> {
         self.all(|cursor| {
             let reference = cursor.u64()?;
             Ok((reference, DeletedRange { min_ms: cursor.varint()?, max_ms: cursor.varint()? }))

@@ -8,18 +8,18 @@ use silverback_load::random::SplitMix;
 use super::super::tally::Second;
 
 /// Ratios that are drawn.
-pub const RESAMPLES: usize = 2000;
+pub(super) const RESAMPLES: usize = 2000;
 /// The same runs give the same margin.
-pub const SEED: u64 = 1;
+pub(super) const SEED: u64 = 1;
 /// With fewer seconds a margin says nothing.
-pub const SECONDS_MIN: usize = 5;
+pub(super) const SECONDS_MIN: usize = 5;
 
 /// A figure of some seconds; `None` if they don't have it.
-pub type Figure = fn(&[&Second]) -> Option<f64>;
+pub(super) type Figure = fn(&[&Second]) -> Option<f64>;
 
 /// Where a ratio lies, with 95 % certainty as far as these seconds tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Margin {
+pub(super) struct Margin {
     /// Not below.
     pub low: f64,
     /// Not above.
@@ -29,7 +29,7 @@ pub struct Margin {
 impl Margin {
     /// Of the ratio of a figure of `b` to that of `a`. `None` with too few seconds, or without the
     /// figure.
-    pub fn of_ratio(a: &[&Second], b: &[&Second], figure: Figure) -> Option<Self> {
+    pub(super) fn of_ratio(a: &[&Second], b: &[&Second], figure: Figure) -> Option<Self> {
         if a.len().min(b.len()) < SECONDS_MIN {
             return None;
         }
@@ -50,13 +50,13 @@ impl Margin {
     }
 
     /// Whether there may be no difference at all.
-    pub fn has_one(&self) -> bool {
+    pub(super) fn has_one(&self) -> bool {
         (self.low..=self.high).contains(&1.0)
     }
 }
 
 /// Seconds of a block.
-pub fn block_len(seconds: usize) -> usize {
+pub(super) fn block_len(seconds: usize) -> usize {
     (seconds as f64).cbrt().ceil() as usize
 }
 

@@ -25,7 +25,7 @@ const SPAN_S_MIN: f64 = 0.5;
 /// Each figure comes with the ratio of B to A and a 95 % margin of error, drawn from the runs'
 /// seconds. A difference within the margin may be chance.
 #[derive(Debug, Args)]
-pub struct CompareArgs {
+pub(super) struct CompareArgs {
     /// A report that `silverctl load --report` wrote.
     a: PathBuf,
     /// Another one.
@@ -33,7 +33,7 @@ pub struct CompareArgs {
 }
 
 /// Prints the comparison.
-pub fn run(arguments: &CompareArgs) -> Done {
+pub(super) fn run(arguments: &CompareArgs) -> Done {
     let (a, b) = (LoadReport::read(&arguments.a)?, LoadReport::read(&arguments.b)?);
     let mut out = output();
     writeln!(out, "A: {}\nB: {}", arguments.a.display(), arguments.b.display())?;

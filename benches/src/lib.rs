@@ -6,6 +6,7 @@ pub mod durability;
 pub mod fleet;
 pub mod founding;
 pub mod isolation;
+pub mod profile;
 pub mod promql;
 pub mod rebalance;
 pub mod report;

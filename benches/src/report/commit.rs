@@ -53,6 +53,7 @@ impl Figures {
                 "benches/src/founding/meter.rs",
                 "benches/src/founding/results.rs",
                 "benches/src/isolation",
+                "benches/src/profile",
                 "benches/src/promql",
                 "benches/src/rebalance",
                 "benches/src/report",

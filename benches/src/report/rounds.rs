@@ -70,7 +70,8 @@ impl Ground {
         Server::start(&Start { side, program, directory: &directory, cpus, arguments, first })
     }
 
-    fn directory(&self, side: Side) -> PathBuf {
+    /// What a side keeps.
+    pub fn directory(&self, side: Side) -> PathBuf {
         self.scratch.join(side.name())
     }
 }

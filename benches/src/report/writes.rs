@@ -58,34 +58,69 @@ pub fn replay(
     replay: &Replay,
     file: &Path,
 ) -> Result<Figures, RunError> {
-    let (cpus, mut arguments, pin) = placed(ground, subject, replay.place);
-    let first = if replay.rate.is_some() { ground.ahead.as_slice() } else { &[] };
-    let (server, _) = ground.start(subject, &cpus, &arguments, first)?;
-    arguments.clear();
-    arguments.extend([
-        format!("--warmup={}", replay.warmup),
-        format!("--limit={}", replay.rounds_for(subject.side)),
-    ]);
-    arguments.extend([format!("--settle={}", replay.settle_s), "--pause=0.5".to_owned()]);
-    arguments.extend(replay.rate.map(|rate| format!("--rate={rate}")));
-    arguments.extend(pin.map(|pin| format!("--pin={pin}")));
-    let loader_cpus = if replay.place == Place::Apart { ground.loader_cpus() } else { ground.cpus.clone() };
-    let beside = replay.beside.as_ref().map(|senders| Beside::begin(ground, &server, senders)).transpose()?;
-    let report = send(ground, &server, file, &arguments, &loader_cpus, first)?;
-    let mut figures = figures(&report);
-    let mut reports = vec![report];
+    let run = Run::start(ground, subject, replay)?;
+    let beside =
+        replay.beside.as_ref().map(|senders| Beside::begin(ground, &run.server, senders)).transpose()?;
+    let mut reports = vec![run.send(file)?];
+    let mut of_beside = Figures::new();
     if let Some(beside) = beside {
         let report = beside.end()?;
-        figures.insert(figure::RECONNECTS_PER_S.to_owned(), reconnects::per_s(&report));
-        figures.insert(figure::RECONNECT_P99_MS.to_owned(), report.main.latency_ms.p99);
+        of_beside.insert(figure::RECONNECTS_PER_S.to_owned(), reconnects::per_s(&report));
+        of_beside.insert(figure::RECONNECT_P99_MS.to_owned(), report.main.latency_ms.p99);
         reports.push(report);
     }
-    check_stored(&server, &reports)?;
-    if let (Place::Shards(_), Some(moved)) = (replay.place, server.cells_moved()?) {
-        figures.insert(figure::CELLS_MOVED.to_owned(), moved as f64);
-    }
-    server.stop()?;
+    let mut figures = run.end(&reports)?;
+    figures.extend(of_beside);
     Ok(figures)
+}
+
+/// A server that was started for a load, and how that is sent to it.
+#[derive(Debug)]
+pub struct Run<'a> {
+    ground: &'a Ground,
+    replay: &'a Replay,
+    /// Who gets it.
+    pub server: Server,
+    /// The loader's.
+    arguments: Vec<String>,
+    loader_cpus: Vec<usize>,
+    first: &'a [String],
+}
+
+impl<'a> Run<'a> {
+    /// Starts the server.
+    pub fn start(ground: &'a Ground, subject: &Subject<'_>, replay: &'a Replay) -> Result<Self, RunError> {
+        let (cpus, of_server, pin) = placed(ground, subject, replay.place);
+        let first = if replay.rate.is_some() { ground.ahead.as_slice() } else { &[] };
+        let (server, _) = ground.start(subject, &cpus, &of_server, first)?;
+        let mut arguments = vec![
+            format!("--warmup={}", replay.warmup),
+            format!("--limit={}", replay.rounds_for(subject.side)),
+            format!("--settle={}", replay.settle_s),
+            "--pause=0.5".to_owned(),
+        ];
+        arguments.extend(replay.rate.map(|rate| format!("--rate={rate}")));
+        arguments.extend(pin.map(|pin| format!("--pin={pin}")));
+        let loader_cpus =
+            if replay.place == Place::Apart { ground.loader_cpus() } else { ground.cpus.clone() };
+        Ok(Self { ground, replay, server, arguments, loader_cpus, first })
+    }
+
+    /// Sends what lies in `file`, and lets the server settle.
+    pub fn send(&self, file: &Path) -> Result<RunReport, RunError> {
+        send(self.ground, &self.server, file, &self.arguments, &self.loader_cpus, self.first)
+    }
+
+    /// Checks that all is there that was sent, the first report being of what is measured, and ends the server.
+    pub fn end(self, reports: &[RunReport]) -> Result<Figures, RunError> {
+        check_stored(&self.server, reports)?;
+        let mut figures = reports.first().map(figures).unwrap_or_default();
+        if let (Place::Shards(_), Some(moved)) = (self.replay.place, self.server.cells_moved()?) {
+            figures.insert(figure::CELLS_MOVED.to_owned(), moved as f64);
+        }
+        self.server.stop()?;
+        Ok(figures)
+    }
 }
 
 /// The server's CPUs, what tells it so, and the loader's CPUs one after the other where it has more than one.

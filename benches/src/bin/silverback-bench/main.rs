@@ -12,6 +12,7 @@ mod durability;
 mod founding;
 mod http_transport;
 mod isolation;
+mod profile;
 mod promql;
 mod rebalance;
 mod replay;
@@ -48,6 +49,7 @@ enum Program {
     Durability(durability::DurabilityArgs),
     Founding(founding::FoundingArgs),
     Isolation(isolation::IsolationArgs),
+    Profile(profile::ProfileArgs),
     Promql(promql::PromqlArgs),
     Rebalance(rebalance::RebalanceArgs),
     HttpTransport(http_transport::TransportArgs),
@@ -75,6 +77,7 @@ fn run(program: Program) -> Ended {
         Program::Durability(arguments) => durability::run(arguments),
         Program::Founding(arguments) => founding::run(&arguments),
         Program::Isolation(arguments) => isolation::run(arguments),
+        Program::Profile(arguments) => profile::run(&arguments),
         Program::Promql(arguments) => promql::run(&arguments),
         Program::Rebalance(arguments) => rebalance::run(&arguments),
         Program::HttpTransport(arguments) => Ok(http_transport::run(&arguments)),

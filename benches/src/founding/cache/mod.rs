@@ -57,7 +57,7 @@ impl Side {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Locks => "tokio, std's RwLock",
+            Self::Locks => STD_LOCKS,
             Self::AsyncLocks => "tokio, tokio's RwLock",
             Self::LocalSets => "LocalSets and a dispatcher",
             Self::PinnedThreads => "pinned threads and a dispatcher",
@@ -66,6 +66,8 @@ impl Side {
     }
 }
 
+/// The side behind the standard library's locks.
+pub const STD_LOCKS: &str = "tokio, std's RwLock";
 const RATIO_MIN: f64 = 1.5;
 
 /// The comparison.

@@ -45,13 +45,16 @@ impl Side {
     fn name(self) -> &'static str {
         match self {
             Self::Threads => "a thread for each connection",
-            Self::Tonic => "tokio and tonic",
+            Self::Tonic => TONIC,
             Self::Node => OURS,
         }
     }
 }
 
-const PER_CPU_S: &str = "per_cpu_s";
+/// Requests for each second of the server's CPU time.
+pub const PER_CPU_S: &str = "per_cpu_s";
+/// The side whose ratio to ours is bounded.
+pub const TONIC: &str = "tokio and tonic";
 const RATIO_MIN: f64 = 1.5;
 
 /// The comparison.
@@ -103,9 +106,14 @@ fn judge(results: &Results) -> Vec<Bound> {
 impl Work {
     /// Does it.
     pub fn run(&self) -> Result<Figures, Box<dyn Error>> {
+        self.start()?.send()
+    }
+
+    /// Starts the server.
+    pub fn start(&self) -> Result<Started, Box<dyn Error>> {
         let (server, clients) = self.cpus()?;
         let server = serve::Server::start(&Serving { side: self.side, cpus: server })?;
-        client::run(&server, clients, self.connections, Duration::from_secs_f64(self.seconds))
+        Ok(Started { server, clients, work: self.clone() })
     }
 
     /// The server's CPUs and the clients': the last is theirs, where there are two.
@@ -116,5 +124,27 @@ impl Work {
             cpus.pop();
         }
         Ok((cpus, last))
+    }
+}
+
+/// A server, and who is to ask it. It ends with this.
+#[derive(Debug)]
+pub struct Started {
+    server: serve::Server,
+    /// The CPU that the clients are to have.
+    pub clients: usize,
+    work: Work,
+}
+
+impl Started {
+    /// The server's id.
+    pub fn pid(&self) -> i32 {
+        self.server.pid()
+    }
+
+    /// Sends, and gives what the server spent. This thread keeps to the clients' CPU from now on.
+    pub fn send(&self) -> Result<Figures, Box<dyn Error>> {
+        let Work { connections, seconds, .. } = self.work;
+        client::run(&self.server, self.clients, connections, Duration::from_secs_f64(seconds))
     }
 }

@@ -58,7 +58,12 @@ impl Server {
 
     /// The process, to be measured.
     pub(super) fn process(&self) -> io::Result<Process> {
-        Process::open(self.child.id().cast_signed())
+        Process::open(self.pid())
+    }
+
+    /// The process's id.
+    pub(super) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
     }
 }
 

@@ -94,7 +94,8 @@ mod tests {
         let report = probe(directory, &options).expect("a disk");
         assert!(report.latency_ms.p50 > 0.0 && report.latency_ms.p50 <= report.latency_ms.max, "{report:?}");
         let left = std::fs::read_dir(directory).expect("the directory").filter_map(Result::ok);
-        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("probe-")));
+        let own = format!("probe-{}", std::process::id());
+        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&own)));
     }
 
     #[test]

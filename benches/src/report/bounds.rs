@@ -134,6 +134,8 @@ pub const TARGETS: &[Target] = &[
     former("former-unsorted"),
     former("former-shuffled"),
     former("former-long-labels"),
+    former("former-long-value"),
+    former("former-many-labels"),
     former("former-streams"),
 ];
 

@@ -24,6 +24,8 @@ pub(super) fn all(size: Size) -> Vec<Load> {
         ("former-unsorted", "unsorted"),
         ("former-shuffled", "shuffled"),
         ("former-long-labels", "long-labels"),
+        ("former-long-value", "long-value"),
+        ("former-many-labels", "many-labels"),
         ("former-streams", "streams"),
     ];
     names.map(same).to_vec()

@@ -74,6 +74,19 @@ struct Set {
     set_aside: BTreeSet<OsString>,
 }
 
+/// The blocks of a look.
+#[derive(Debug, Default)]
+pub(crate) struct ReadableBlocks {
+    /// Reads are answered from these.
+    pub(crate) open: BTreeSet<Ulid>,
+    /// These are damaged.
+    pub(crate) set_aside: BTreeSet<Ulid>,
+}
+
+fn ulids<'a>(names: impl Iterator<Item = &'a OsString>) -> BTreeSet<Ulid> {
+    names.filter_map(|name| Ulid::from_string(name.to_str()?).ok()).collect()
+}
+
 counters! {
     /// What is counted of blocks.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +148,19 @@ impl LocalBlocks {
         if let Err(fault) = self.upkeep.run(move || own.look()).await {
             silverback_host::warn_limited!(%fault, "the directory of blocks was not looked at");
         }
+    }
+
+    /// The same, and which blocks reads are answered from since.
+    pub(crate) async fn readable(self: &Arc<Self>) -> Result<ReadableBlocks, SideThreadError> {
+        let own = Arc::clone(self);
+        let look = move || {
+            own.look();
+            own.known.with(|set| ReadableBlocks {
+                open: ulids(set.open.keys()),
+                set_aside: ulids(set.set_aside.iter()),
+            })
+        };
+        self.upkeep.run(look).await
     }
 
     /// What of a selection is read from blocks, if anything is: what is older than the border. Costs two loads.

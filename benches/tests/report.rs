@@ -97,8 +97,8 @@ fn a_ratio_that_falls_fails_after_a_second_look() {
     };
     let ratios = scratch.join("ratios.json");
     let kept = r#"{"steady-1": {"ratios": [
-        {"machine": "EPYC", "least": 1000.0, "runs": [1000.0], "rounds": 5, "commit": "x"},
-        {"machine": "Xeon", "least": 2000.0, "runs": [2000.0], "rounds": 5, "commit": "x"}]}}"#;
+        {"machine": "a", "least": 1000.0, "runs": [1000.0], "rounds": 5, "commit": "x"},
+        {"machine": "b", "least": 2000.0, "runs": [2000.0], "rounds": 5, "commit": "x"}]}}"#;
     std::fs::write(&ratios, kept).unwrap();
     let words = ["--short", "--only=steady-1", "--rounds=1", "--silverback", node.to_str().unwrap()];
     let places = ["--disk", scratch.path().to_str().unwrap(), "--ratios", ratios.to_str().unwrap()];

@@ -34,7 +34,7 @@ pub fn profile(
     let report = run.send(file)?;
     // Before the server ends: what it writes then is no part of the load.
     let profile = recording.end()?;
-    let figures = run.end(&[report])?;
+    let figures = run.end(&report, None)?;
     let per_cpu_s = figures.get(figure::PER_CPU_S).copied().unwrap_or(f64::NAN);
     Ok(Column { head, profile, cpu_ns: 1e9 / per_cpu_s })
 }

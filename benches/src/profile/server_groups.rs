@@ -10,6 +10,7 @@ use super::groups::Pattern::{Begins, Has, Is};
 pub const SERVER: &[Group] = &[
     KERNEL_MEMORY,
     KERNEL_SCHEDULING,
+    KERNEL_RING,
     KERNEL_DISK,
     KERNEL_SOCKETS,
     KERNEL_ENTRY,
@@ -111,15 +112,17 @@ pub(super) const KERNEL_SCHEDULING: Group = Group {
     ],
 };
 
+/// What an executor asks of it, for the disk and for connections alike.
+const KERNEL_RING: Group = Group {
+    name: "kernel: io_uring",
+    is_kernel: true,
+    patterns: &[Begins("io_"), Begins("__io_"), Has("io_uring"), Has("tctx"), Begins("task_work")],
+};
+
 const KERNEL_DISK: Group = Group {
-    name: "kernel: disk and the ring",
+    name: "kernel: disk",
     is_kernel: true,
     patterns: &[
-        Begins("io_"),
-        Begins("__io_"),
-        Has("io_uring"),
-        Has("tctx"),
-        Begins("task_work"),
         Begins("iowrite"),
         Begins("vp_"),
         Has("virtio"),
@@ -423,7 +426,7 @@ mod tests {
             ("finish_task_switch.isra.0", KERNEL_SCHEDULING),
             ("__x64_sys_futex", KERNEL_SCHEDULING),
             ("iowrite16", KERNEL_DISK),
-            ("io_submit_sqes", KERNEL_DISK),
+            ("io_submit_sqes", KERNEL_RING),
             ("ext4_block_write_begin", KERNEL_DISK),
             ("copy_folio_from_iter_atomic", KERNEL_DISK),
             ("__tcp_transmit_skb", KERNEL_SOCKETS),

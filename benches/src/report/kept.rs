@@ -40,9 +40,10 @@ impl KeptLoad {
         self.ratios.sort_by(|a, b| a.machine.cmp(&b.machine));
     }
 
-    /// The least of all machines; nothing where none has measured it yet.
-    fn least(&self) -> Option<f64> {
-        self.ratios.iter().map(|ratio| ratio.least).reduce(f64::min)
+    /// The least on this kind of machine, or else of all; nothing where none has measured it yet.
+    fn least(&self, machine: &str) -> Option<f64> {
+        let own = self.ratios.iter().find(|ratio| ratio.machine == machine).map(|ratio| ratio.least);
+        own.or_else(|| self.ratios.iter().map(|ratio| ratio.least).reduce(f64::min))
     }
 }
 
@@ -101,12 +102,12 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Of what was measured.
-    pub fn of(load: &'static str, all: &Measurements, kept: &Kept) -> Self {
+    /// Of what was measured on such a machine.
+    pub fn of(load: &'static str, all: &Measurements, kept: &Kept, machine: &str) -> Self {
         let ratios = all.ratios(figure::PER_CPU_S, (load, Side::Node), (load, Side::Contender));
         let kept = kept.get(load);
         let allowance = kept.and_then(|kept| kept.allowance.as_ref()).map_or(ALLOWANCE, |wider| wider.part);
-        let kept = kept.and_then(KeptLoad::least);
+        let kept = kept.and_then(|kept| kept.least(machine));
         Self { load, ratio: Ratio::of(&ratios), kept, allowance }
     }
 
@@ -184,7 +185,7 @@ mod tests {
     }
 
     fn judged(ratios: &[f64], kept: &Kept) -> Judged {
-        Judged::of("steady-1", &measured(ratios), kept)
+        Judged::of("steady-1", &measured(ratios), kept, "EPYC")
     }
 
     /// What is kept of runs, each of so many rounds.
@@ -210,16 +211,21 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_s_ratio_takes_the_place_of_its_older_one_and_the_least_of_all_machines_counts() {
+    fn a_machine_s_ratio_takes_the_place_of_its_older_one_and_another_machine_goes_by_the_least() {
         let of = |machine: &str, runs: &[&[f64]]| KeptRatio {
             machine: machine.to_owned(),
             ..ratio_of(runs).expect("it was measured")
         };
         let mut load = KeptLoad::default();
-        assert_eq!(load.least(), None);
-        for (machine, ratio, least) in [("Xeon", 1.2, 1.2), ("EPYC", 1.5, 1.2), ("Xeon", 1.4, 1.4)] {
+        assert_eq!(load.least("EPYC"), None);
+        for (machine, ratio, [xeon, epyc, other]) in
+            [("Xeon", 1.2, [1.2, 1.2, 1.2]), ("EPYC", 1.5, [1.2, 1.5, 1.2]), ("Xeon", 1.4, [1.4, 1.5, 1.4])]
+        {
             load.keep(of(machine, &[&[ratio]]));
-            assert_eq!(load.least(), Some(least));
+            assert_eq!(
+                ["Xeon", "EPYC", "Opteron"].map(|machine| load.least(machine)),
+                [xeon, epyc, other].map(Some)
+            );
         }
         let machines: Vec<&str> = load.ratios.iter().map(|ratio| ratio.machine.as_str()).collect();
         assert_eq!(machines, ["EPYC", "Xeon"]);

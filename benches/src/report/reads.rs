@@ -2,7 +2,6 @@
 //! asked for.
 
 use std::path::Path;
-use std::slice;
 use std::time::Instant;
 
 use prost::Message;
@@ -118,7 +117,7 @@ pub fn reads(
     let (server, _) = ground.start(subject, &ground.server_cpus(), &[], &[])?;
     // Asked once it has put in order what came in.
     let report = send(ground, &server, file, &["--settle=3".to_owned()], &ground.loader_cpus(), &[])?;
-    check_stored(&server, slice::from_ref(&report))?;
+    check_stored(&server, [&report])?;
     let kind = subject.side.kind();
     let asked = questions(&report.dataset).into_iter();
     // VictoriaMetrics has no remote read.

@@ -1,7 +1,6 @@
 //! One restart: a server is filled, killed and started again on its data; afterwards all samples must be there.
 
 use std::path::Path;
-use std::slice;
 
 use silverback_load::replay::generate::GenerateOptions;
 use silverback_proto::prometheus::read_request::ResponseType;
@@ -21,7 +20,7 @@ pub const READY_S: &str = "ready_s";
 pub fn restart(ground: &Ground, subject: &Subject<'_>, file: &Path) -> Result<Figures, RunError> {
     let (server, _) = ground.start(subject, &ground.cpus, &[], &[])?;
     let report = send(ground, &server, file, &[], &ground.cpus, &[])?;
-    check_stored(&server, slice::from_ref(&report))?;
+    check_stored(&server, [&report])?;
     server.kill();
     let (server, started) = ground.start(subject, &ground.cpus, &[], &[])?;
     let (sent, stored) = (report.main.samples_sent, count(&server, &report.dataset)?);

@@ -256,7 +256,9 @@ pub fn summary(context: &Context<'_>, all: &Measurements) -> Option<Written> {
 fn settings(loads: &[&Load]) -> Vec<String> {
     let of = |load: &&Load| match load.work {
         Work::Reads(_) => QUESTIONS.map(str::to_owned).to_vec(),
-        Work::Replay(_) | Work::Floor(_) | Work::Streams(_) | Work::Restart(_) => vec![load.name.to_owned()],
+        // Nobody's: a bound has it.
+        Work::Floor(_) => Vec::new(),
+        Work::Replay(_) | Work::Streams(_) | Work::Restart(_) => vec![load.name.to_owned()],
     };
     loads.iter().flat_map(of).collect()
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use silverback_load::figures::{Quantiles, ServerReport};
+use silverback_load::replay::floor::WHOLE;
 use silverback_load::replay::generate::GenerateOptions;
 use silverback_load::replay::report::RunReport;
 
@@ -61,16 +62,13 @@ pub fn replay(
     let run = Run::start(ground, subject, replay)?;
     let beside =
         replay.beside.as_ref().map(|senders| Beside::begin(ground, &run.server, senders)).transpose()?;
-    let mut reports = vec![run.send(file)?];
-    let mut of_beside = Figures::new();
-    if let Some(beside) = beside {
-        let report = beside.end()?;
-        of_beside.insert(figure::RECONNECTS_PER_S.to_owned(), reconnects::per_s(&report));
-        of_beside.insert(figure::RECONNECT_P99_MS.to_owned(), report.main.latency_ms.p99);
-        reports.push(report);
+    let measured = run.send(file)?;
+    let beside = beside.map(Beside::end).transpose()?;
+    let mut figures = run.end(&measured, beside.as_ref())?;
+    if let Some(report) = &beside {
+        figures.insert(figure::RECONNECTS_PER_S.to_owned(), reconnects::per_s(report));
+        figures.insert(figure::RECONNECT_P99_MS.to_owned(), report.main.latency_ms.p99);
     }
-    let mut figures = run.end(&reports)?;
-    figures.extend(of_beside);
     Ok(figures)
 }
 
@@ -111,10 +109,10 @@ impl<'a> Run<'a> {
         send(self.ground, &self.server, file, &self.arguments, &self.loader_cpus, self.first)
     }
 
-    /// Checks that all is there that was sent, the first report being of what is measured, and ends the server.
-    pub fn end(self, reports: &[RunReport]) -> Result<Figures, RunError> {
-        check_stored(&self.server, reports)?;
-        let mut figures = reports.first().map(figures).unwrap_or_default();
+    /// Checks that all is there that was sent, by what is measured and by others beside it, and ends the server.
+    pub fn end(self, measured: &RunReport, beside: Option<&RunReport>) -> Result<Figures, RunError> {
+        check_stored(&self.server, [measured].into_iter().chain(beside))?;
+        let mut figures = figures(measured);
         if let (Place::Shards(_), Some(moved)) = (self.replay.place, self.server.cells_moved()?) {
             figures.insert(figure::CELLS_MOVED.to_owned(), moved as f64);
         }
@@ -164,10 +162,15 @@ pub fn loader(ground: &Ground, server: &Server, file: &Path, first: &[String]) -
 }
 
 /// Whether all that was sent was acknowledged, and all that was acknowledged is there.
-pub fn check_stored(server: &Server, reports: &[RunReport]) -> Result<(), RunError> {
-    let phases = || reports.iter().flat_map(|report| report.warmup.iter().chain([&report.main]));
-    let sent = phases().map(|phase| phase.samples_sent).sum();
-    let acknowledged = phases().map(|phase| phase.samples_acked).sum();
+pub fn check_stored<'a>(
+    server: &Server,
+    reports: impl IntoIterator<Item = &'a RunReport>,
+) -> Result<(), RunError> {
+    let (mut sent, mut acknowledged) = (0, 0);
+    for phase in reports.into_iter().flat_map(|report| report.warmup.iter().chain([&report.main])) {
+        sent += phase.samples_sent;
+        acknowledged += phase.samples_acked;
+    }
     compared(sent, acknowledged, server.stored()?)
 }
 
@@ -196,18 +199,20 @@ fn figures(report: &RunReport) -> Figures {
 /// What is read of `replay floor`'s report.
 #[derive(Debug, Deserialize)]
 struct FloorReport {
+    part: String,
     samples_per_cpu_s: f64,
 }
 
 /// What any receiver of a file's requests spends at least, where a server would run.
 pub fn floor(ground: &Ground, file: &Path) -> Result<Figures, RunError> {
+    backed_memory::back(ground)?;
     let mut command = Command::new(&ground.own);
     command.args(["replay", "floor"]).arg(file).arg(format!("--seconds={FLOOR_S}"));
     let printed = run_to_end("the floor", &mut command, &ground.server_cpus(), &ground.scratch, RUN_MAX)?;
     let parts: Vec<FloorReport> = serde_json::from_slice(&printed)?;
-    // Its last part is all that has to be done.
-    let whole = parts.last().map_or(f64::NAN, |part| part.samples_per_cpu_s);
-    Ok(Figures::from([(figure::PER_CPU_S.to_owned(), whole)]))
+    let wrong = || RunError::Answer { question: format!("the floor, {WHOLE}"), answer: format!("{parts:?}") };
+    let whole = parts.iter().find(|floor| floor.part == WHOLE).ok_or_else(wrong)?;
+    Ok(Figures::from([(figure::PER_CPU_S.to_owned(), whole.samples_per_cpu_s)]))
 }
 
 /// Makes a load's requests, so that the last sample is about a minute old.

@@ -12,21 +12,19 @@ pub struct RetentionBounds {
     pub from_ms: i64,
     /// What all may take, in bytes; `None`: there is no such bound.
     pub bytes_max: Option<u64>,
-    /// Whether the disk has no room for another block: then the oldest goes, one at a time.
-    pub is_full: bool,
     /// What the memory has from here on is never deleted: it would be cut again.
     pub memory_from_ms: i64,
 }
 
-/// The blocks that go, oldest first. `may_go` is asked for those that go by their age, or for want of room: the bound of what
-/// all take holds whoever wants them.
+/// The blocks that go, oldest first. `may_go` is asked for those that go by their age: the bound of what all take holds
+/// whoever wants them.
 pub fn doomed(blocks: &[LocalBlock], kept: &RetentionBounds, may_go: impl Fn(Ulid) -> bool) -> Vec<Ulid> {
     let mut by_age: Vec<&LocalBlock> = blocks.iter().collect();
     by_age.sort_by_key(|block| (block.end_ms, block.ulid));
     let mut bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
     let mut doomed = Vec::new();
     for block in by_age {
-        let is_old = block.end_ms <= kept.from_ms || kept.is_full && doomed.is_empty();
+        let is_old = block.end_ms <= kept.from_ms;
         let is_much = kept.bytes_max.is_some_and(|bytes_max| bytes > bytes_max);
         // A range of margin: after a restart the memory may reach a little further back.
         let is_in_memory = block.end_ms.saturating_add(CHUNK_RANGE_MS) > kept.memory_from_ms;
@@ -55,40 +53,9 @@ mod tests {
             cut: None,
         };
         let blocks: Vec<_> = (0..10).rev().map(block).collect();
-        let kept = RetentionBounds { from_ms, bytes_max, memory_from_ms, is_full: false };
-        let found = |kept: &RetentionBounds| {
-            let found = doomed(&blocks, kept, |ulid| ulid.random() != stays);
-            found.iter().map(Ulid::random).collect::<Vec<_>>()
-        };
-        assert_eq!(found(&kept), expect);
-        // On a full disk the oldest that may go does, if no other did.
-        let found = found(&RetentionBounds { is_full: true, ..kept });
-        match expect {
-            [] => assert!(found.len() <= 1 && !found.contains(&stays), "{found:?}"),
-            some => assert_eq!(found, some),
-        }
-    }
-
-    #[test]
-    fn a_full_disk_costs_the_oldest_block_that_may_go_and_none_of_what_memory_has() {
-        let block = |number: u128, end_ms| LocalBlock {
-            ulid: Ulid::from_parts(0, number),
-            begin_ms: 0,
-            end_ms,
-            bytes: 10,
-            is_late: false,
-            cut: None,
-        };
-        let blocks = [block(3, 3 * H2), block(1, H2), block(2, 2 * H2)];
-        let check = |memory_from_ms, stays, expect: &[u128]| {
-            let kept = RetentionBounds { from_ms: i64::MIN, bytes_max: None, memory_from_ms, is_full: true };
-            let found = doomed(&blocks, &kept, |ulid| ulid.random() != stays);
-            assert_eq!(found.iter().map(Ulid::random).collect::<Vec<_>>(), expect);
-        };
-        check(10 * H2, 99, &[1]);
-        check(10 * H2, 1, &[2]);
-        check(2 * H2, 99, &[1]);
-        check(H2, 99, &[]);
+        let kept = RetentionBounds { from_ms, bytes_max, memory_from_ms };
+        let found = doomed(&blocks, &kept, |ulid| ulid.random() != stays);
+        assert_eq!(found.iter().map(Ulid::random).collect::<Vec<_>>(), expect);
     }
 
     #[test]

@@ -12,9 +12,9 @@ const COUNT_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 const VALUE_BYTES_MAX: usize = 1024;
 
-const ALLOWED: &str = "allowed: NAME=VALUE with a name of letters, digits and _ that begins with no digit and not with \
+const ALLOWED: &str = "allowed: NAME=VALUE with a name of letters, digits and _ that begins with neither a digit nor \
                        __, such as cluster=eu-1, each name once, at most 32; a value has 1 to 1024 bytes and no comma";
-const NAME_ALLOWED: &str = "allowed: a name of letters, digits and _ that begins with no digit and not with __, such as \
+const NAME_ALLOWED: &str = "allowed: a name of letters, digits and _ that begins with neither a digit nor __, such as \
                             replica";
 
 /// Labels with their values, ascending.

@@ -182,8 +182,8 @@ fn options_that_contradict_each_other_are_a_fault_with_both_origins() {
     check_fault("", &[], &["--max-body-bytes=64MiB"], &["max-decoded-bytes (default)", "64MiB", "32MiB"]);
     let blocks = ["--blocks=on", "--blocks-delay=0s", "--retention=1h"];
     let parts = [
-        "0 and 2h30m for a range and its cut is more than 1h",
-        "allowed: blocks-delay and 2h30m for a range and its cut at most retention",
+        "0 + 2h30m for a range and its cut is more than 1h",
+        "allowed: blocks-delay + 2h30m for a range and its cut at most retention",
     ];
     check_fault("", &[], &blocks, &parts);
 }

@@ -16,7 +16,8 @@ pub(super) struct RelationError {
 
 /// A range of two hours, the minutes that nodes' cuts are spread over, and some to cut it.
 const CUT_TIME: Duration = Duration::from_secs(150 * 60);
-const CUT_WORDS: &str = "2h30m for a range and its cut";
+/// The same in words.
+const CUT_WORDS: &str = " + 2h30m for a range and its cut";
 
 pub(super) fn broken_relations(config: &Config) -> Vec<RelationError> {
     let at_most = [
@@ -24,35 +25,37 @@ pub(super) fn broken_relations(config: &Config) -> Vec<RelationError> {
             ["out-of-order-window", "retention"],
             config.out_of_order_window <= config.retention,
             [show_duration(&config.out_of_order_window), show_duration(&config.retention)],
+            "",
         ),
         (
             // Else the begin of each range is gone before the range may be cut.
             ["blocks-delay", "retention"],
             config.blocks == BlocksMode::Off || config.blocks_delay + CUT_TIME <= config.retention,
-            [
-                format!("{} and {CUT_WORDS}", show_duration(&config.blocks_delay)),
-                show_duration(&config.retention),
-            ],
+            [show_duration(&config.blocks_delay), show_duration(&config.retention)],
+            CUT_WORDS,
         ),
         (
             ["retention", "blocks-retention"],
             config.blocks == BlocksMode::Off || config.retention <= config.blocks_retention,
             [show_duration(&config.retention), show_duration(&config.blocks_retention)],
+            "",
         ),
         (
             ["header-timeout", "request-timeout"],
             config.header_timeout <= config.request_timeout,
             [show_duration(&config.header_timeout), show_duration(&config.request_timeout)],
+            "",
         ),
         (
             ["max-body-bytes", "max-decoded-bytes"],
             config.max_body_bytes <= config.max_decoded_bytes,
             [show_size(&config.max_body_bytes), show_size(&config.max_decoded_bytes)],
+            "",
         ),
     ];
-    let broken = at_most.into_iter().filter(|(_, holds, _)| !holds);
+    let broken = at_most.into_iter().filter(|(_, holds, ..)| !holds);
     broken
-        .map(|(options, _, values)| at_most_broken(options, values))
+        .map(|(options, _, values, further)| at_most_broken(options, values, further))
         .chain(shared_addresses(config))
         .chain(shared_names(config))
         .chain(unlabelled_blocks(config))
@@ -123,13 +126,10 @@ fn nothing_to_ship(config: &Config) -> impl Iterator<Item = RelationError> {
     })
 }
 
-fn at_most_broken(options: [&'static str; 2], values: [String; 2]) -> RelationError {
+/// `further` is what comes to the lesser.
+fn at_most_broken(options: [&'static str; 2], values: [String; 2], further: &str) -> RelationError {
     let ([lesser, greater], [lesser_value, greater_value]) = (options, values);
-    let wrong = format!("{lesser_value} is more than {greater_value}");
-    let lesser = match lesser {
-        "blocks-delay" => format!("{lesser} and {CUT_WORDS}"),
-        alone => alone.to_owned(),
-    };
-    let allowed = format!("allowed: {lesser} at most {greater}; lower the one or raise the other");
+    let wrong = format!("{lesser_value}{further} is more than {greater_value}");
+    let allowed = format!("allowed: {lesser}{further} at most {greater}; lower the one or raise the other");
     RelationError { options, problem: ValueError::new(wrong, allowed) }
 }

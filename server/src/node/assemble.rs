@@ -292,7 +292,7 @@ fn start_recovery(
                 }
                 presence::start(Rc::clone(&core), log.clone(), checkpoints.clone());
                 if index == 0 {
-                    keeper.set(blocks::start(reader, clock, shared.data_dir.identity.seed));
+                    keeper.set(blocks::start(reader, clock.clone(), shared.data_dir.identity.seed));
                 }
                 upkeep::start(&core, shard, reads, (log, clock), checkpoints);
                 if index == 0 {

@@ -50,7 +50,7 @@ impl HeardTime {
 }
 
 /// The time that can be trusted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct TrustedClock {
     latest_ms: i64,
     looked: Instant,

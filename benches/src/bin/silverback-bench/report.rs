@@ -303,11 +303,11 @@ fn short_form(arguments: &ReportArgs) -> Ended {
         prepare(arguments, &sides(arguments, &[Side::Node, Side::Contender]))?;
     let mut loads = wanted(arguments, Size::Short);
     loads.retain(|load| SHORT.contains(&load.name));
-    let kept = kept::read(&arguments.ratios)?;
+    let (kept, machine) = (kept::read(&arguments.ratios)?, Machine::look().cpu);
     let limit = Duration::from_secs_f64(arguments.minutes.max(0.0) * 60.0);
     let measure = |loads: &[Load], first| {
         let all = rounds::run(&ground, &programs, loads, Rounds { count, first, limit });
-        loads.iter().map(|load| Judged::of(load.name, &all, &kept)).collect::<Vec<_>>()
+        loads.iter().map(|load| Judged::of(load.name, &all, &kept, &machine)).collect::<Vec<_>>()
     };
     if let Some(code) = code {
         let runs: Vec<Vec<Judged>> = (0..KEPT_RUNS).map(|run| told(measure(&loads, run * count))).collect();

@@ -30,13 +30,12 @@ impl Caller {
     /// Notes refused samples of a request that was read.
     pub(crate) fn note_refused(&self, examples: &Examples) {
         for example in examples.iter() {
-            let (unit, count) = match example.samples {
-                0 => (Unit::Series, 1),
-                samples => (Unit::Samples, samples),
-            };
             let (peer, job, reason) = (self.peer, &*example.job, example.reason.as_str());
-            let refused = RejectedItems { peer, job, reason, unit, count };
-            self.note(refused, &example.words);
+            for (unit, count) in [(Unit::Samples, example.samples), (Unit::Series, example.series)] {
+                if count > 0 {
+                    self.note(RejectedItems { peer, job, reason, unit, count }, &example.words);
+                }
+            }
         }
     }
 
@@ -47,7 +46,8 @@ impl Caller {
         let refused = self.request(reason);
         if rejection.is_of_node() {
             if let Some(count) = self.node.refusals.note(self.clock.now_ms(), refused, || words) {
-                silverback_host::warn_limited!(%rejection, count, "write requests are refused");
+                let peer = self.peer_text();
+                silverback_host::warn_limited!(peer, reason, count, %rejection, "write requests are refused");
             }
         } else {
             self.note(refused, &words);
@@ -63,13 +63,17 @@ impl Caller {
         RejectedItems { peer: self.peer, job: "", reason, unit: Unit::Requests, count: 1 }
     }
 
+    /// Empty: the node itself.
+    fn peer_text(&self) -> String {
+        self.peer.map(|peer| peer.to_string()).unwrap_or_default()
+    }
+
     fn note(&self, refused: RejectedItems<'_>, words: &str) {
         let RejectedItems { job, reason, unit, .. } = refused;
         let Some(count) = self.node.refusals.note(self.clock.now_ms(), refused, || words.to_owned()) else {
             return;
         };
-        let peer = self.peer.map(|peer| peer.to_string()).unwrap_or_default();
-        let unit = unit.as_str();
+        let (peer, unit) = (self.peer_text(), unit.as_str());
         silverback_host::info_limited!(peer, job, reason, count, "refused {unit}: {words}");
     }
 

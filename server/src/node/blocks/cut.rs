@@ -84,7 +84,7 @@ impl Keeper {
         range: BlockRange,
     ) -> Result<RangeCounts, KeeperError> {
         // First: what is deleted from here on is in what is counted, and perhaps not in the block.
-        let deletions = self.blocks.deletions();
+        let deletions = self.blocks.naming.deletions();
         let mut held = HeldSamples::default();
         for reply in self.ask(read, CutStep::Count { begin_ms: range.begin_ms() }).await? {
             if let CutReply::Counted(own) = reply {
@@ -180,7 +180,7 @@ fn write(place: &PlannedCut, orders: Orders) -> Result<Option<FinishedBlock>, Ra
     let Some(block) = target.block else { return Ok(None) };
     // A deletion that comes later finds it by its name.
     let name = || unfinished.rename(&blocks.dir.block(*ulid));
-    blocks.name_unless_deleted(place.before.deletions, name).ok_or(RangeBlocksError::Deleted)??;
+    blocks.naming.unless_deleted(place.before.deletions, name).ok_or(RangeBlocksError::Deleted)??;
     Ok(Some(block))
 }
 

@@ -104,8 +104,7 @@ impl Keeper {
     pub(super) fn released_ms(&mut self, memory: &Memory, due: &[BlockRange], late: &[BlockRange]) -> i64 {
         self.late.note(late.iter().copied(), memory.horizon_ms);
         let unsettled = late.iter().find(|range| !self.settled.contains(range));
-        let waiting = [due.first().copied(), unsettled.copied(), self.first_unreadable()];
-        let begins_ms = waiting.into_iter().flatten().map(|range| range.begin_ms());
+        let begins_ms = [due.first(), unsettled].into_iter().flatten().map(|range| range.begin_ms());
         begins_ms.fold(self.late.clear_ms.min(memory.horizon_ms), i64::min)
     }
 

@@ -18,8 +18,6 @@ use futures::channel::oneshot;
 use futures::future::select;
 
 use crate::api::query::Reader;
-use crate::api::query::local_blocks::ReadableBlocks;
-use crate::api::query::range_blocks::RangeBlocksError;
 use crate::api::query::read_rejected::ReadRejected;
 use crate::blocks::{
     BlockList, BlockRange, Blocks, CutProgress, LocalBlock, RetentionBounds, Schedule, USUAL_WAIT_MS_MAX,
@@ -60,7 +58,6 @@ pub(in crate::node) fn start(reader: Rc<Reader>, clock: TrustedClock, seed: u64)
             clock,
             heard: HeardTime::default(),
             listed: BlockList::default(),
-            readable: ReadableBlocks::default(),
             empty: BTreeSet::new(),
             settled: BTreeSet::new(),
             late: LateTurn::default(),
@@ -95,17 +92,6 @@ enum KeeperError {
     Cut(#[from] ReadRejected),
 }
 
-impl KeeperError {
-    /// Whether the disk is full, or nearly.
-    fn is_for_want_of_room(&self) -> bool {
-        let fault = match self {
-            Self::Cut(ReadRejected::Writing(fault)) => fault,
-            _other => return false,
-        };
-        matches!(fault, RangeBlocksError::StorageNearlyFull { .. } | RangeBlocksError::StorageFull(_))
-    }
-}
-
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
@@ -134,10 +120,8 @@ pub(crate) struct Keeper {
     schedule: Schedule,
     clock: TrustedClock,
     heard: HeardTime,
-    /// What was there at the last look, ...
+    /// What was there at the last look.
     listed: BlockList,
-    /// ... and what of it can be read.
-    readable: ReadableBlocks,
     /// Ranges without a sample: no block says that they are done.
     empty: BTreeSet<BlockRange>,
     /// Ranges whose late samples are all marked by the shards: they were cut, or compared with their blocks, since the
@@ -189,9 +173,8 @@ impl Keeper {
         self.listed.note_in(&self.blocks.counts);
         self.release(&memory, &ranges, &late);
         let cut = self.cut_one(ranges, &memory, &late).await;
-        // Whatever became of that: a full disk gets no emptier by waiting, and what is newest isn't given up for what is oldest.
-        let is_full = cut.as_ref().is_err_and(KeeperError::is_for_want_of_room);
-        let deleted = self.delete_old(&memory, is_full).await;
+        // Whatever became of that: a full disk gets no emptier by waiting.
+        let deleted = self.delete_old(&memory).await;
         match cut? {
             Step::Done => Ok(Step::Done),
             Step::Nothing => deleted,
@@ -267,7 +250,6 @@ impl Keeper {
             }
         }
         self.listed = listed;
-        self.readable = self.reader.node.local_blocks.readable().await?;
         Ok(())
     }
 
@@ -299,30 +281,21 @@ impl Keeper {
     }
 
     /// The blocks that this node cut of ranges that were over, each with its range. Others' say nothing of what is in
-    /// memory, and one that was set aside is no more use than none: its range is cut again while memory has it.
+    /// memory.
     fn own_blocks(&self) -> impl Iterator<Item = (BlockRange, &LocalBlock)> {
         let own = |block: &LocalBlock| {
             let cut = block.cut.as_ref().filter(|cut| !cut.is_so_far)?;
             Some(BlockRange::of(cut.begin_ms))
         };
-        let there = self.listed.blocks.values();
-        let there = there.filter(|block| !self.readable.set_aside.contains(&block.ulid));
-        there.filter_map(move |block| Some((own(block)?, block)))
+        self.listed.blocks.values().filter_map(move |block| Some((own(block)?, block)))
     }
 
-    /// The first of their ranges that reads find in no block yet: memory has to keep it.
-    fn first_unreadable(&self) -> Option<BlockRange> {
-        let is_unread = |(_, block): &(BlockRange, &LocalBlock)| !self.readable.open.contains(&block.ulid);
-        self.own_blocks().filter(is_unread).map(|(range, _)| range).min()
-    }
-
-    async fn delete_old(&mut self, memory: &Memory, is_full: bool) -> Result<Step, KeeperError> {
+    async fn delete_old(&mut self, memory: &Memory) -> Result<Step, KeeperError> {
         let config = &self.reader.config;
         let bytes_max = (config.blocks_retention_bytes > 0).then_some(config.blocks_retention_bytes as u64);
         let kept = RetentionBounds {
             from_ms: memory.now_ms.saturating_sub(config.blocks_retention.as_millis() as i64),
             bytes_max,
-            is_full,
             memory_from_ms: self.blocks.held_back.released_ms(),
         };
         let there: Vec<LocalBlock> = self.listed.blocks.values().cloned().collect();
@@ -332,7 +305,7 @@ impl Keeper {
                 blocks.dir.delete(ulid).map_err(|error| KeeperError::Deletion(ulid, error))?;
                 blocks.counts.deleted.fetch_add(1, Ordering::Relaxed);
                 blocks.changed.tell();
-                tracing::info!(%ulid, "a block was deleted: it was older than --blocks-retention, or the oldest of more than --blocks-retention-size, or of a full disk");
+                tracing::info!(%ulid, "a block was deleted: it was older than --blocks-retention, or the oldest of more than --blocks-retention-size");
             }
             Ok::<_, KeeperError>(Step::Nothing)
         };
@@ -368,19 +341,6 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_full_disk_is_known_from_other_faults() {
-        let check = |fault: RangeBlocksError, expect| {
-            let fault = KeeperError::from(ReadRejected::Writing(fault));
-            assert_eq!(fault.is_for_want_of_room(), expect, "{fault}");
-        };
-        check(RangeBlocksError::StorageNearlyFull { free_bytes: 1, spare_bytes: 2 }, true);
-        check(RangeBlocksError::StorageFull("blocks/x: No space left on device".to_owned()), true);
-        check(RangeBlocksError::Disk("blocks/x: Input/output error".to_owned()), false);
-        check(RangeBlocksError::Deleted, false);
-        assert!(!KeeperError::Cut(ReadRejected::BudgetExceeded).is_for_want_of_room());
-    }
 
     #[test]
     fn a_step_that_fails_is_tried_again_later_and_later_and_never_given_up() {

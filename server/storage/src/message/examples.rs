@@ -9,8 +9,10 @@ pub struct Example {
     pub reason: RefusedReason,
     /// The value of the series' label `job`; empty where it has none.
     pub job: Box<str>,
-    /// How many.
+    /// How many samples.
     pub samples: u64,
+    /// How many series that had none.
+    pub series: u64,
     /// The first of them: its series, the reason, and the numbers that it went by.
     pub words: String,
 }
@@ -39,11 +41,13 @@ impl Examples {
         let job = shortened(job, Self::JOB_BYTES_MAX);
         if let Some(known) = self.find(reason, &job) {
             known.samples += samples;
+            known.series += u64::from(samples == 0);
         } else if self.0.len() < Self::COUNT_MAX {
             let (series, numbers) = words();
             let series = shortened(&series, Self::SERIES_BYTES_MAX);
             let words = format!("{series} {}{numbers}", reason.text());
-            self.0.push(Example { reason, job: job.into(), samples, words });
+            let series = u64::from(samples == 0);
+            self.0.push(Example { reason, job: job.into(), samples, series, words });
         }
     }
 
@@ -52,6 +56,7 @@ impl Examples {
         for example in other.0 {
             if let Some(known) = self.find(example.reason, &example.job) {
                 known.samples += example.samples;
+                known.series += example.series;
             } else if self.0.len() < Self::COUNT_MAX {
                 self.0.push(example);
             }
@@ -87,6 +92,19 @@ mod tests {
 
     fn add(examples: &mut Examples, reason: RefusedReason, job: &str, series: &str) {
         examples.add(reason, 2, job, || (series.to_owned(), ": 7".to_owned()));
+    }
+
+    #[test]
+    fn series_without_samples_are_counted_as_such() {
+        let mut examples = Examples::default();
+        for samples in [0, 3, 0] {
+            examples.add(RefusedReason::MissingName, samples, "a", Default::default);
+        }
+        let mut more = Examples::default();
+        more.add(RefusedReason::MissingName, 0, "a", Default::default);
+        examples.merge(more);
+        let told: Vec<_> = examples.iter().map(|example| (example.samples, example.series)).collect();
+        assert_eq!(told, [(3, 3)]);
     }
 
     #[test]

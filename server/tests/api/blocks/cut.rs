@@ -127,30 +127,6 @@ fn what_a_crash_left_goes_and_what_cannot_be_read_stays() {
 }
 
 #[test]
-fn a_range_whose_block_is_damaged_is_cut_again_while_memory_has_it() {
-    let home = home("blocks-damaged");
-    let dir = blocks_dir(&home.data_dir());
-    let mut node = start(&home, 2);
-    write(&mut node, &[hours("up", 0, 8), hours("up", 1, 8)]);
-    let all = read_all(&mut node);
-    node.stop();
-    let (mut node, ranges) = (start_cutting(&home, 2), ranges_over(&all));
-    cut_all(&mut node, &dir, &ranges);
-    node.stop();
-    let before = names(&dir);
-    let index = dir.join(&before[0]).join("index");
-    let length = std::fs::metadata(&index).unwrap().len();
-    std::fs::File::options().write(true).open(&index).unwrap().set_len(length / 2).unwrap();
-    let mut node = start_cutting(&home, 2);
-    wait_for(&mut node, "silverback_blocks_set_aside_total", 1.0);
-    wait_for(&mut node, "silverback_blocks", (before.len() + 1) as f64);
-    std::fs::remove_dir_all(dir.join(&before[0])).unwrap();
-    let blocks = cut_all(&mut node, &dir, &ranges);
-    let (found, expect) = of_blocks(&blocks, &all);
-    assert!(found == expect, "other samples than reads find");
-}
-
-#[test]
 fn a_directory_that_cannot_be_had_is_told_once_counted_and_tried_again() {
     let home = home("blocks-in-the-way");
     let dir = blocks_dir(&home.data_dir());

@@ -82,8 +82,7 @@ impl WriteResponse {
         }
     }
 
-    /// To a request that was refused as a whole. Its version isn't known before its headers are
-    /// understood.
+    /// To a request that was refused as a whole; of no version where its content type says none.
     pub fn to_rejection(version: Option<Version>, rejection: &WriteRejected) -> Self {
         let mut answer = Self::new(rejection.cause().http(), rejection.to_string());
         if rejection.cause() == Cause::Method {

@@ -115,7 +115,10 @@ impl PreparedDeletion {
     async fn delete_of_blocks(&self, reader: &Reader) -> Result<usize, DeletionFanoutError> {
         let ticket = self.read.lease().ticket();
         let blocks = reader.node.blocks.clone();
-        let before = move || blocks.iter().for_each(|blocks| blocks.note_deletion());
+        if let Some(blocks) = &blocks {
+            blocks.naming.note_deletion();
+        }
+        let before = move || blocks.iter().for_each(|blocks| blocks.naming.wait());
         reader.node.local_blocks.delete(ticket, &self.selections, before).await.map_err(|error| match error {
             FanoutError::Overloaded(overloaded) => overloaded.into(),
             FanoutError::Refused(error) => DeletionError::Read(error).into(),

@@ -3,6 +3,7 @@
 
 use super::LocalBlocks;
 use super::matching::matching;
+use super::open::is_gone;
 use super::rows::ChunkRange;
 use super::threads::{BlockJob, BlockJobError, ask};
 use silverback_block::DeletedRange;
@@ -43,7 +44,7 @@ pub(super) fn delete(
             match deleted.and_then(|()| blocks.reopen(&block)) {
                 Ok(()) => changed += 1,
                 // It was deleted itself meanwhile.
-                Err(_) if !block.dir().exists() => {}
+                Err(_) if is_gone(block.dir()) => {}
                 Err(fault) => return Err(BlockJobError::NotWritten(fault)),
             }
         }

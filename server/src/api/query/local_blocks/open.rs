@@ -74,19 +74,6 @@ struct Set {
     set_aside: BTreeSet<OsString>,
 }
 
-/// The blocks of a look.
-#[derive(Debug, Default)]
-pub(crate) struct ReadableBlocks {
-    /// Reads are answered from these.
-    pub(crate) open: BTreeSet<Ulid>,
-    /// These are damaged.
-    pub(crate) set_aside: BTreeSet<Ulid>,
-}
-
-fn ulids<'a>(names: impl Iterator<Item = &'a OsString>) -> BTreeSet<Ulid> {
-    names.filter_map(|name| Ulid::from_string(name.to_str()?).ok()).collect()
-}
-
 counters! {
     /// What is counted of blocks.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,19 +135,6 @@ impl LocalBlocks {
         if let Err(fault) = self.upkeep.run(move || own.look()).await {
             silverback_host::warn_limited!(%fault, "the directory of blocks was not looked at");
         }
-    }
-
-    /// The same, and which blocks reads are answered from since.
-    pub(crate) async fn readable(self: &Arc<Self>) -> Result<ReadableBlocks, SideThreadError> {
-        let own = Arc::clone(self);
-        let look = move || {
-            own.look();
-            own.known.with(|set| ReadableBlocks {
-                open: ulids(set.open.keys()),
-                set_aside: ulids(set.set_aside.iter()),
-            })
-        };
-        self.upkeep.run(look).await
     }
 
     /// What of a selection is read from blocks, if anything is: what is older than the border. Costs two loads.
@@ -349,7 +323,7 @@ impl LocalBlocks {
 
     /// Whether it is damaged: one that was deleted while it was read is not.
     fn set_aside(&self, block: &OpenBlock, fault: &BlockError) -> bool {
-        if !block.dir().exists() {
+        if is_gone(block.dir()) {
             self.look();
             return false;
         }
@@ -390,7 +364,7 @@ impl LocalBlocks {
             self.known.with(|set| match opened {
                 Ok(block) => drop(set.open.insert(name.clone(), Arc::new(block))),
                 // It went while it was opened.
-                Err(_) if !dir.exists() => {}
+                Err(_) if is_gone(&dir) => {}
                 Err(fault) if fault.may_pass() => {
                     silverback_host::warn_limited!(%fault, "a block can't be opened now: it is tried again");
                 }
@@ -415,6 +389,11 @@ impl LocalBlocks {
         self.border_ms.store(border(floor_ms, spans).unwrap_or(i64::MIN), Ordering::Release);
         self.oldest_ms.store(oldest_ms.unwrap_or(NEVER), Ordering::Release);
     }
+}
+
+/// Whether a block was deleted. A disk that fails says nothing of that.
+pub(super) fn is_gone(dir: &Path) -> bool {
+    matches!(std::fs::symlink_metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// From when on memory is read: the floor, or an earlier border where no block has the range before the floor.

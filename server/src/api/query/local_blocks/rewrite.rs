@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::LocalBlocks;
 use super::memory::TakenMemory;
+use super::open::is_gone;
 use super::threads::{BlockJob, BlockJobError, ask};
 use crate::api::query::range_blocks::{
     RangeBlocksError, RoomCheck, UnfinishedDir, check_room, failed, finish, random,
@@ -74,7 +75,7 @@ pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocatio
             rewrite(job, blocks, block, (&dir, old), place)?;
         }
         // Retention may have been faster.
-        if block.dir().exists() {
+        if !is_gone(block.dir()) {
             dir.delete(old).map_err(failed(block.dir()))?;
         }
         cleaned += 1;
@@ -104,7 +105,7 @@ fn rewrite(
     let writer = BlockWriter::create(unfinished.path().to_owned(), ulid, memory)?;
     match write(job, block, writer, &mut taken, place)? {
         // It was deleted for its age meanwhile.
-        Some(_) if !block.dir().exists() => {}
+        Some(_) if is_gone(block.dir()) => {}
         Some(FinishedBlock { meta, bytes }) => {
             unfinished.rename(&dir.block(ulid))?;
             let samples = meta.stats.num_samples;

@@ -1,20 +1,17 @@
 //! `perf` over a process, for as long as something is asked of it. Without call graphs, so that it takes little of the
 //! time that it measures. It knows no groups.
 
-use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use silverback_runtime::cpus::affinity_mask;
 
 use super::symbols::{FIELDS, Profile, SEPARATOR, event, is_user_only, parse};
 use crate::report::failure::RunError;
-use crate::report::process::{run_to_end, spawn_on, tail, wait};
+use crate::report::process::{Running, run_to_end};
 
 /// Samples a second of CPU time: a prime, so that they don't keep step with timers.
 pub const FREQUENCY: &str = "997";
@@ -59,55 +56,33 @@ pub fn check(scratch: &Path) -> Result<(), NoPerf> {
 /// perf over a process. It ends with this.
 #[derive(Debug)]
 pub struct Recording {
-    child: Child,
+    perf: Running,
     scratch: PathBuf,
     file: PathBuf,
-    log: PathBuf,
 }
 
 impl Recording {
     /// Begins to sample all threads of a process; perf itself runs on `cpus`.
     pub fn start(pid: i32, cpus: &[usize], scratch: &Path) -> Result<Self, RunError> {
-        let [file, log] = ["perf.samples", "perf.log"].map(|name| scratch.join(name));
-        let mut command = record(&file);
-        command.args(["-p", &pid.to_string()]).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(File::create(&log)?);
-        let child = spawn_on(cpus, &mut command)?;
-        let mut recording = Self { child, scratch: scratch.to_owned(), file, log };
+        let file = scratch.join("perf.samples");
+        let mut perf = Running::start(WHAT, record(&file).args(["-p", &pid.to_string()]), cpus, scratch)?;
         thread::sleep(BEGIN);
-        match recording.child.try_wait()? {
-            None => Ok(recording),
-            Some(status) => Err(recording.failed(format!("ended with {status}"))),
+        if perf.has_ended()? {
+            // It failed; or else there are no samples to be read at the end.
+            perf.end(END_MAX)?;
+            return Err(RunError::Answer {
+                question: WHAT.to_owned(),
+                answer: "it ended at once".to_owned(),
+            });
         }
+        Ok(Self { perf, scratch: scratch.to_owned(), file })
     }
 
     /// Ends it, and gives what it saw.
-    pub fn end(mut self) -> Result<Profile, RunError> {
-        self.interrupt();
-        match wait(&mut self.child, END_MAX)? {
-            // It dies of the signal once it has written all.
-            Some(status) if status.success() || status.signal() == Some(Signal::SIGINT as i32) => {}
-            Some(status) => return Err(self.failed(format!("ended with {status}"))),
-            None => return Err(self.failed(format!("took longer than {} s to end", END_MAX.as_secs()))),
-        }
+    pub fn end(self) -> Result<Profile, RunError> {
+        // It dies of the signal once it has written all.
+        self.perf.interrupt(END_MAX)?;
         read_profile(&self.scratch, &self.file)
-    }
-
-    fn interrupt(&self) {
-        // One that has ended meanwhile has none to tell.
-        let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT);
-    }
-
-    fn failed(&self, how: String) -> RunError {
-        RunError::Program { what: WHAT.to_owned(), how, log: tail(&self.log) }
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        // One that has ended already is only waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

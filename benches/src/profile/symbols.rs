@@ -40,16 +40,21 @@ fn symbol(line: &str) -> Option<Symbol> {
     Some(Symbol { is_kernel: level == "[k]", name: name.trim().to_owned(), weight, samples })
 }
 
-/// The event in what `perf evlist` printed: `cpu-clock:ppp`, of which only the name tells something.
+/// The event in what `perf evlist` printed: `cpu-clock:ppp`, or `cpu_core/cycles/u`, of which only the name tells something.
 pub fn event(evlist: &str) -> &str {
-    let first = evlist.lines().find(|line| !line.starts_with('#')).unwrap_or_default().trim();
-    first.split(':').next().unwrap_or_default()
+    parts(evlist).0
 }
 
 /// Whether what `perf evlist` printed says that the kernel's code was left out.
 pub fn is_user_only(evlist: &str) -> bool {
-    let first = evlist.lines().next().unwrap_or_default().trim();
-    first.split_once(':').is_some_and(|(_, modifiers)| modifiers.contains('u'))
+    parts(evlist).1.contains('u')
+}
+
+/// The first event's name and its modifiers.
+fn parts(evlist: &str) -> (&str, &str) {
+    let first = evlist.lines().find(|line| !line.starts_with('#')).unwrap_or_default().trim();
+    let ends = if first.contains('/') { '/' } else { ':' };
+    first.rsplit_once(ends).unwrap_or((first, ""))
 }
 
 #[cfg(test)]
@@ -81,5 +86,7 @@ mod tests {
         assert_eq!(event("cycles\n"), "cycles");
         assert!(is_user_only("cycles:Pu\n") && is_user_only("cpu-clock:uppp\n"));
         assert!(!is_user_only("cpu-clock:ppp\n") && !is_user_only("cpu-clock\n"));
+        assert!(is_user_only("# a remark: u\ncpu_core/cycles/u\n") && !is_user_only("cpu_core/cycles/\n"));
+        assert_eq!(event("cpu_core/cycles/u\n"), "cpu_core/cycles");
     }
 }

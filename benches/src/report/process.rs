@@ -2,12 +2,15 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::unistd::gettid;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, gettid};
 use silverback_load::replay::pin::pin_to_any;
 use silverback_runtime::cpus::affinity_mask;
 
@@ -100,9 +103,28 @@ impl Running {
     }
 
     /// Waits for its end, so long at most, and gives what it printed.
-    pub fn end(mut self, limit: Duration) -> Result<Vec<u8>, RunError> {
+    pub fn end(self, limit: Duration) -> Result<Vec<u8>, RunError> {
+        self.end_well(limit, |status| status.success())
+    }
+
+    /// Interrupts it (`SIGINT`) and does the same: it may die of that.
+    pub fn interrupt(self, limit: Duration) -> Result<Vec<u8>, RunError> {
+        match kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT) {
+            // It has ended meanwhile.
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(errno) => return Err(io::Error::from(errno).into()),
+        }
+        let is_well = |status: ExitStatus| status.success() || status.signal() == Some(Signal::SIGINT as i32);
+        self.end_well(limit, is_well)
+    }
+
+    fn end_well(
+        mut self,
+        limit: Duration,
+        is_well: impl FnOnce(ExitStatus) -> bool,
+    ) -> Result<Vec<u8>, RunError> {
         let how = match wait(&mut self.child, limit)? {
-            Some(status) if status.success() => return Ok(fs::read(&self.output)?),
+            Some(status) if is_well(status) => return Ok(fs::read(&self.output)?),
             Some(status) => format!("ended with {status}"),
             None => format!("took longer than {} s", limit.as_secs()),
         };
@@ -119,7 +141,7 @@ impl Drop for Running {
 }
 
 /// Waits for a child's end, so long at most.
-pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<std::process::ExitStatus>> {
+pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let give_up = Instant::now() + limit;
     loop {
         let status = child.try_wait()?;
@@ -138,7 +160,7 @@ pub fn tail(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use silverback_test_support::Scratch;
+    use silverback_test_support::{Scratch, eventually};
 
     use super::*;
 
@@ -159,6 +181,24 @@ mod tests {
         let error = run("echo alas >&2; exit 3", Duration::from_secs(10)).expect_err("an exit code");
         let words = error.to_string();
         assert!(words.contains("ended with exit status: 3") && words.ends_with("alas"), "{words}");
+    }
+
+    #[test]
+    fn a_program_that_is_interrupted_may_die_of_it_and_nothing_else() {
+        let interrupted = |line: &str| {
+            let scratch = Scratch::new();
+            let cpus: Vec<usize> = affinity_mask().expect("own CPUs").into_iter().collect();
+            let mut command = Command::new("sh");
+            let running = Running::start("a shell", command.args(["-c", line]), &cpus[..1], scratch.path());
+            let running = running.expect("a shell");
+            // By then it is told what it does with the signal.
+            eventually("it prints nothing", || !fs::read(&running.output).expect("its output").is_empty());
+            running.interrupt(Duration::from_secs(20))
+        };
+        let printed = interrupted("echo 7; exec sleep 30").expect("it dies of the signal");
+        assert_eq!(printed, b"7\n");
+        let error = interrupted("trap 'exit 3' INT; echo 7; while :; do sleep 0.01; done");
+        assert!(error.expect_err("an exit code").to_string().contains("ended with exit status: 3"));
     }
 
     #[test]

@@ -99,7 +99,9 @@ pub struct Rounds {
     pub count: usize,
     /// The first of them has this number.
     pub first: usize,
-    /// None is begun that would, by those before, end later.
+    /// As many are run whatever they take; ...
+    pub least: usize,
+    /// ... beyond these none is begun that would, by those before, end later.
     pub limit: Duration,
 }
 
@@ -108,7 +110,8 @@ pub fn run(ground: &Ground, programs: &Programs, loads: &[Load], rounds: Rounds)
     let (began, mut all) = (Instant::now(), Measurements::default());
     for round in rounds.first..rounds.first + rounds.count {
         let done = (round - rounds.first) as u32;
-        if done > 0 && began.elapsed() * (done + 1) / done > rounds.limit {
+        let may_end = done > 0 && done as usize >= rounds.least;
+        if may_end && began.elapsed() * (done + 1) / done > rounds.limit {
             eprintln!("no further round: {done} took {:.0} minutes", began.elapsed().as_secs_f64() / 60.0);
             break;
         }
@@ -226,7 +229,7 @@ mod tests {
         // Exits at once: it isn't a server.
         let paths = super::super::side::Paths { node: Some("/bin/true".into()), ..Default::default() };
         let programs = Programs::find(&paths, &own).expect("a program").only(&[Side::Node, Side::NodeMemory]);
-        let rounds = Rounds { count: 1, first: 0, limit: Duration::from_secs(60) };
+        let rounds = Rounds { count: 1, first: 0, least: 1, limit: Duration::from_secs(60) };
         let all = run(&ground, &programs, &loads, rounds);
         let failed: Vec<_> = all.failures.iter().map(|failure| (failure.load, failure.side)).collect();
         assert_eq!(failed, [("steady-1", Side::Node), ("steady-1", Side::NodeMemory)]);

@@ -78,7 +78,7 @@ pub(crate) struct ReportArgs {
     /// Where servers keep their data: some GB
     #[arg(long, value_name = "DIRECTORY", default_value = "target")]
     disk: PathBuf,
-    /// Minutes: no further round is begun that would end later
+    /// Minutes: no further round is begun that would end later, but for those that a document needs
     #[arg(long, default_value_t = 40.0)]
     minutes: f64,
     /// The ratios that were kept
@@ -221,7 +221,9 @@ fn whole(arguments: &ReportArgs) -> Ended {
     let Prepared { ground, programs } = prepare(arguments, &sides(arguments, &Side::ALL))?;
     let (loads, impossible) = rounds::possible(wanted(arguments, size), ground.cpus.len());
     let limit = Duration::from_secs_f64(arguments.minutes.max(0.0) * 60.0);
-    let all = rounds::run(&ground, &programs, &loads, Rounds { count, first: 0, limit });
+    // With fewer nothing could be written down of all that was measured.
+    let least = if arguments.out.is_empty() { 1 } else { WRITTEN_ROUNDS_MIN };
+    let all = rounds::run(&ground, &programs, &loads, Rounds { count, first: 0, least, limit });
     let context = Context {
         preamble: preamble("benches/report", all.rounds()),
         programs: &programs,
@@ -306,7 +308,7 @@ fn short_form(arguments: &ReportArgs) -> Ended {
     let (kept, machine) = (kept::read(&arguments.ratios)?, Machine::look().cpu);
     let limit = Duration::from_secs_f64(arguments.minutes.max(0.0) * 60.0);
     let measure = |loads: &[Load], first| {
-        let all = rounds::run(&ground, &programs, loads, Rounds { count, first, limit });
+        let all = rounds::run(&ground, &programs, loads, Rounds { count, first, least: 1, limit });
         loads.iter().map(|load| Judged::of(load.name, &all, &kept, &machine)).collect::<Vec<_>>()
     };
     if let Some(code) = code {

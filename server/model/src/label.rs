@@ -102,6 +102,14 @@ fn take_varint(rest: &mut &[u8]) -> usize {
 /// Appends one label in canonical form.
 pub fn encode_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let inner = field_len(name.len()) + field_len(value.len());
+    if inner < 0x80 {
+        // Then each length is one byte.
+        let [inner, name_len, value_len] = [inner, name.len(), value.len()].map(|len| len as u8);
+        out.extend_from_slice(&[0x0a, inner, 0x0a, name_len]);
+        out.extend_from_slice(name);
+        out.extend_from_slice(&[0x12, value_len]);
+        return out.extend_from_slice(value);
+    }
     out.push(0x0a);
     put_varint(out, inner as u64);
     for (tag, bytes) in [(0x0a, name), (0x12, value)] {

@@ -301,8 +301,10 @@ pub const QUERY_SAMPLES_DEFAULT: usize = 50_000_000;
 pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 /// ... measured over so long.
 pub const READER_GRACE: Duration = Duration::from_secs(3);
-/// Bytes of an answer that are made before they are sent on.
-pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of an answer that are made before they are sent on. With one series more and the head of an HTTP chunk they are
+/// mostly a little less than what a connection sends in two calls (128 KiB): or else each piece would be a call and a
+/// packet more.
+pub const STREAM_BUFFER_BYTES: usize = 124 << 10;
 /// A series that an expression gives, in one gRPC message, in bytes: histograms at each step may be large.
 pub const EVALUATED_SERIES_BYTES_MAX: usize = 128 << 20;
 /// Names or values that are answered in one gRPC message, in bytes: what clients take by default.

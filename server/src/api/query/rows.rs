@@ -161,6 +161,10 @@ impl<B: BlockBatch> RowStream<B> {
     /// Goes on to the next row, in a slice that comes with it: the one that is held, or another. `None` after the
     /// last row.
     pub(crate) async fn advance(&mut self, held: Option<Slice>) -> Result<Option<Slice>, FanoutError> {
+        let held = match held {
+            Some(slice) if self.advance_now(&slice) => return Ok(Some(slice)),
+            held => held,
+        };
         let mut slice = self.reader.slicer.go_on(held).await;
         self.pass();
         if self.lacks_batch() {
@@ -171,6 +175,17 @@ impl<B: BlockBatch> RowStream<B> {
         let has_row = self.step();
         self.join(&mut slice).await;
         Ok(has_row.then_some(slice))
+    }
+
+    /// The same where the next row is in hand and the slice isn't spent, so that there is nothing to wait for: true. Else
+    /// [`Self::advance`] goes on from here.
+    fn advance_now(&mut self, slice: &Slice) -> bool {
+        let may_join = B::JOINS && self.floor_ms.is_some();
+        if may_join || slice.is_spent() {
+            return false;
+        }
+        self.pass();
+        !self.lacks_batch() && self.step()
     }
 
     /// Whether a row is at it.

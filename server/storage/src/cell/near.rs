@@ -53,6 +53,12 @@ impl SeriesStore {
         }
     }
 
+    /// Brings a series' labels towards the core. Its history should be near.
+    #[inline]
+    pub(crate) fn prefetch_labels(&self, at: SeriesRef) {
+        self.labels(at).first().into_iter().for_each(prefetch);
+    }
+
     /// Brings a series' labels and the lists of its chunks towards the core. Its history should be near.
     #[inline]
     pub(crate) fn prefetch_lists(&self, at: SeriesRef) {

@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 
-use silverback_model::gorilla::{ChunkError, XorIter};
+use silverback_model::gorilla::XorIter;
 use silverback_model::histogram::{HistogramIter, HistogramKind};
-use silverback_model::{Exemplar, LabelBlock, Sample};
+use silverback_model::{Exemplar, LabelBlock};
 
 /// Series with their labels and chunks, label sets ascending.
 #[derive(Debug, Clone, Default)]
@@ -221,14 +221,17 @@ impl<'a> SeriesView<'a> {
     }
 }
 
+/// A chunk of floats whose count says that there are none.
+const NO_SAMPLES: &[u8] = &[0, 0];
+
 impl<'a> ChunkView<'a> {
     /// Its floats, oldest first; none where it is of histograms.
-    pub fn samples(self) -> impl Iterator<Item = Result<Sample, ChunkError>> + use<'a> {
-        let floats = match self.of {
-            ChunkOf::Samples => Some(XorIter::new(self.bytes)),
-            ChunkOf::Histograms(_) => None,
-        };
-        floats.into_iter().flatten()
+    #[inline]
+    pub const fn samples(self) -> XorIter<'a> {
+        match self.of {
+            ChunkOf::Samples => XorIter::new(self.bytes),
+            ChunkOf::Histograms(_) => XorIter::new(NO_SAMPLES),
+        }
     }
 
     /// Its native histograms; `None` where it is of floats.
@@ -346,6 +349,15 @@ mod tests {
         assert_eq!(bc.shared_bytes(chunk), "bc");
         assert_eq!(bc.chunks().len(), 1);
         assert!(batch.compare(0, &batch, 1).is_lt());
+    }
+
+    #[test]
+    fn a_chunk_of_histograms_has_no_floats() {
+        let of = ChunkOf::Histograms(HistogramKind::Float);
+        let mut chunk = ChunkView { min_ms: 1, max_ms: 2, of, bytes: &[0, 9, 1, 2, 3] };
+        assert!(chunk.samples().next().is_none() && chunk.histograms().is_some());
+        chunk.of = ChunkOf::Samples;
+        assert!(chunk.samples().next().is_some() && chunk.histograms().is_none());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::cell::pages::Pages;
 use crate::cell::series::LabelRef;
 use crate::shard::postings::{Postings, set_bytes_max};
 use silverback_model::encode_label;
+use silverback_model::gorilla::prefetch;
 
 /// Values that a table may have to be made again in a smaller size at one go: the others wait meanwhile. A larger
 /// one keeps its five bytes for each value that it had until it is as small, or empty.
@@ -346,6 +347,13 @@ impl LabelIndex {
         let pair = self.pairs.get(label.0);
         // No label has an empty value.
         (!pair.value.is_empty() && !moment.is_before(pair.since)).then_some(pair)
+    }
+
+    /// Brings the values of pairs towards the core, ahead of a look at each.
+    pub(crate) fn prefetch_values(&self, labels: &[LabelRef]) {
+        labels.iter().for_each(|label| prefetch(self.pairs.get(label.0)));
+        let values = labels.iter().map(|label| self.pairs.get(label.0).value.as_bytes());
+        values.for_each(|value| value.first().into_iter().for_each(prefetch));
     }
 
     /// The series of a pair.

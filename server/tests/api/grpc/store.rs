@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use silverback::config::Config;
 use silverback_model::gorilla::XorIter;
-use silverback_model::limits::CHUNK_RANGE_MS;
+use silverback_model::limits::{CHUNK_RANGE_MS, STREAM_BUFFER_BYTES};
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{Series, series, start_ms, write};
 use silverback_proto::thanos::chunk::Encoding;
@@ -40,7 +40,7 @@ async fn responses(node: &Node, request: SeriesRequest) -> (Vec<usize>, Vec<than
     let (mut counts, mut found) = (Vec::new(), Vec::new());
     while let Some(response) = stream.message().await.unwrap() {
         let bytes = prost::Message::encoded_len(&response);
-        assert!(bytes < (1 << 20) + (64 << 10), "{bytes} bytes in one response");
+        assert!(bytes < (1 << 20) + STREAM_BUFFER_BYTES, "{bytes} bytes in one response");
         let of_response = match response.result.expect("a response has a result") {
             Answer::Series(one) => vec![one],
             Answer::Batch(batch) => batch.series,

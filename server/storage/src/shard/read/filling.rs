@@ -7,6 +7,7 @@ use crate::cell::rest;
 use crate::message::{ChunkOf, ExternalView, Selection, SeriesBatch, SeriesBatchBuilder, Wanted};
 use crate::shard::read::cursors::{CursorRows, FoundSeries, ReadCursor};
 use crate::shard::read::job::ReadJob;
+use crate::shard::read::label_sets::LabelSets;
 use crate::shard::{Host, Shard};
 use silverback_model::gorilla::SealedChunk;
 
@@ -47,6 +48,7 @@ pub(super) async fn next_batch<H: Host>(
         selection,
         view: wanted.view(),
         with_chunks,
+        label_sets: LabelSets::default(),
         batch: SeriesBatchBuilder::with_room(room / usual_bytes, room),
         bytes,
         added_to_ms: None,
@@ -68,6 +70,7 @@ struct Filling<'a> {
     selection: &'a Selection,
     view: Option<&'a ExternalView>,
     with_chunks: bool,
+    label_sets: LabelSets,
     batch: SeriesBatchBuilder,
     bytes: usize,
     /// Up to when the last one's samples are in it, in ms, where the others are still to be added.
@@ -89,6 +92,7 @@ impl Filling<'_> {
     }
 
     fn step(&mut self, shard: &mut Shard) {
+        self.label_sets.forget();
         let mut left = StepLeft { chunks: STEP_CHUNKS, bytes: self.batch.bytes() + STEP_BYTES };
         if let Some(to_ms) = self.added_to_ms.take() {
             let one = self.found[*self.next - 1];
@@ -133,7 +137,7 @@ impl Filling<'_> {
         }
         self.begin_series(shard, one);
         if self.view.is_some_and(|view| !view.holds(self.batch.last_labels())) {
-            self.batch.drop_series();
+            self.drop_series();
             return;
         }
         if self.with_chunks {
@@ -147,7 +151,7 @@ impl Filling<'_> {
     fn begin_series(&mut self, shard: &Shard, one: FoundSeries) {
         let (index, labels) = (&shard.index, shard.store.labels(one.series));
         self.batch.begin_series(|out| match self.view {
-            None => index.put_canonical(labels, out),
+            None => self.label_sets.put(index, labels, out),
             Some(view) => view.put_labels(labels.iter().map(|label| index.text(*label)), out),
         });
     }
@@ -179,8 +183,13 @@ impl Filling<'_> {
         if self.batch.has_chunk() {
             self.batch.sort_chunks();
         } else {
-            self.batch.drop_series();
+            self.drop_series();
         }
+    }
+
+    fn drop_series(&mut self) {
+        self.batch.drop_series();
+        self.label_sets.forget();
     }
 
     fn is_between_series(&self) -> bool {

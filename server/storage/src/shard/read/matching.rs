@@ -18,6 +18,9 @@ pub(super) const PLACES: usize = 1024;
 /// Series that are looked at between two looks at the slice.
 const STEP: usize = 64;
 
+/// Values that are on their way from memory while the one before them is searched.
+const AHEAD: usize = 16;
+
 /// Sets of series that are held at the same time while matchers are applied.
 const SETS_AT_ONCE: usize = 3;
 
@@ -153,7 +156,10 @@ async fn mark_searched<H: Host>(
     job.grow(&mut reserved, matcher.search_bytes()).await?;
     let mut searching = matcher.searching();
     let mut marked = RoaringBitmap::new();
-    for pair in pairs {
+    for (at, pair) in pairs.iter().copied().enumerate() {
+        if at % AHEAD == 0 {
+            job.shard.borrow().index.prefetch_values(&pairs[at..pairs.len().min(at + AHEAD)]);
+        }
         // A value that only series have that are out already decides nothing.
         if is_narrowed && job.shard.borrow().index.postings(pair).is_disjoint(so_far) {
             job.yield_if_needed().await?;

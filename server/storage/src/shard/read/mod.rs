@@ -4,12 +4,14 @@
 //! A read stops at its next step once nobody waits for it, and what it collects has its memory reserved
 //! among all reads of the shard. What an answer looks like is not known here.
 
+mod by_labels;
 mod cardinality;
 mod cursors;
 mod cut;
 mod exemplars;
 mod filling;
 mod job;
+mod label_sets;
 mod labels;
 mod largest;
 mod matching;

@@ -4,32 +4,19 @@ use roaring::RoaringBitmap;
 
 use super::OrEnds;
 use crate::cell::SeriesRef;
-use crate::cell::series::LabelRef;
 use crate::message::{ExternalView, Selection, ShardReadError};
+use crate::shard::read::by_labels::sort_by_labels;
 use crate::shard::read::cursors::{CursorRows, FoundSeries};
 use crate::shard::read::exemplars;
 use crate::shard::read::job::ReadJob;
 use crate::shard::read::matching::{Answered, answered};
 use crate::shard::read::memory::ReadReservation;
 use crate::shard::read::order::Order;
-use crate::shard::read::sort::{sort_bytes, sort_in_slices};
 use crate::shard::{Host, Shard};
 use silverback_model::Matcher;
 
 /// Series that are looked at between two looks at the slice: some µs.
 const STEP: usize = 32;
-
-/// Up to so many series are sorted by a copy of their label refs: some MiB.
-const FLAT_SERIES_MAX: usize = 64 << 10;
-
-/// Groups are sorted together up to so many series: their labels then lie near the core.
-const RUN_SERIES_MAX: usize = 4096;
-
-/// Groups of fewer series than this are not worth it.
-const GROUP_SERIES_MEAN_MIN: usize = 16;
-
-/// Refs that are copied between two looks at the slice: a µs.
-const REFS_STEP: usize = 1024;
 
 /// How often series are looked for again, at most, while refs are freed.
 const TRIES: usize = 8;
@@ -78,7 +65,7 @@ async fn find_with_exemplars_once<H: Host>(
     let refs = exemplars::in_range(job, &series.bitmap, selection).await?;
     drop(series);
     let order = Order::new(None, &job.shard.borrow().index);
-    kept_rows(job, sort_flat(job, refs, &order).await?, reserved).await
+    kept_rows(job, sort_by_labels(job, refs, &order).await?, reserved).await
 }
 
 /// Looks for series as [`unless_reused`] does, and where too many come and go, once more: series that come meanwhile may be
@@ -113,18 +100,12 @@ async fn rows_of<H: Host>(
     let refs = in_range(job, &series.bitmap, selection).await?;
     drop(series);
     let order = Order::new(view, &job.shard.borrow().index);
-    let refs = match refs.len() <= FLAT_SERIES_MAX {
-        true => sort_flat(job, refs, &order).await?,
-        false => sort_grouped(job, refs, &order).await?,
-    };
-    kept_rows(job, refs, reserved).await
+    kept_rows(job, sort_by_labels(job, refs, &order).await?, reserved).await
 }
 
-/// So many series: as refs, which are sorted, and then as what is kept.
+/// So many series: as refs, which are sorted, and beside them as what they are sorted by, and then as what is kept.
 async fn reserve_rows<H: Host>(job: &ReadJob<H>, count: usize) -> OrEnds<ReadReservation> {
-    let kept_bytes = count * size_of::<FoundSeries>();
-    let refs_bytes = count * size_of::<SeriesRef>();
-    job.reserve(refs_bytes + kept_bytes.max(sort_bytes::<SeriesRef>(count))).await
+    job.reserve(count * (size_of::<SeriesRef>() + size_of::<FoundSeries>())).await
 }
 
 async fn kept_rows<H: Host>(
@@ -174,186 +155,6 @@ async fn found<H: Host>(job: &ReadJob<H>, refs: &[SeriesRef]) -> OrEnds<Vec<Foun
         job.yield_if_needed().await?;
     }
     Ok(found)
-}
-
-/// A series and where its labels are among those of all.
-#[derive(Debug, Clone, Copy)]
-struct Flat {
-    series: SeriesRef,
-    begin: u32,
-    end: u32,
-}
-
-/// Sorts series by a copy of their label refs that is in one piece: else each comparison begins with
-/// two loads from memory that nothing is near.
-async fn sort_flat<H: Host>(
-    job: &ReadJob<H>,
-    refs: Vec<SeriesRef>,
-    order: &Order<'_>,
-) -> OrEnds<Vec<SeriesRef>> {
-    let mut reserved = job.reserve(2 * refs.len() * size_of::<Flat>()).await?;
-    let (mut rows, mut labels) = (Vec::with_capacity(refs.len()), Vec::new());
-    for step in refs.chunks(STEP) {
-        {
-            let shard = job.shard.borrow();
-            for series in step {
-                let begin = labels.len() as u32;
-                order.add_kept(&shard.index, shard.store.labels(*series), &mut labels);
-                rows.push(Flat { series: *series, begin, end: labels.len() as u32 });
-            }
-        }
-        let owed = labels.capacity() * size_of::<LabelRef>() + 2 * refs.len() * size_of::<Flat>();
-        job.pay(&mut reserved, owed).await?;
-        job.yield_if_needed().await?;
-    }
-    // All of these labels were there by now.
-    let moment = job.shard.borrow().index.now();
-    let labels_of = |row: &Flat| labels[row.begin as usize..row.end as usize].iter().copied();
-    let sorted = sort_in_slices(rows, job, |a, b| {
-        order.compare(&job.shard.borrow().index, labels_of(a), labels_of(b), moment)
-    });
-    Ok(sorted.await?.into_iter().map(|row| row.series).collect())
-}
-
-/// A series and the first of its labels that count.
-#[derive(Debug, Clone, Copy)]
-struct Grouped {
-    first: LabelRef,
-    series: SeriesRef,
-}
-
-/// Where the series of one first label are.
-#[derive(Debug, Clone, Copy)]
-struct Group {
-    first: LabelRef,
-    begin: u32,
-    end: u32,
-}
-
-/// Sorts many series: by their first label, which is mostly the metric's name, and then those of each. Far
-/// fewer texts are compared so, and what a comparison looks at is near the core.
-async fn sort_grouped<H: Host>(
-    job: &ReadJob<H>,
-    refs: Vec<SeriesRef>,
-    order: &Order<'_>,
-) -> OrEnds<Vec<SeriesRef>> {
-    let Some(grouped) = by_first_label(job, &refs, order).await? else {
-        return sort_whole(job, refs, order).await;
-    };
-    drop(refs);
-    let grouped = sort_in_slices(grouped, job, |a, b| a.first.cmp(&b.first)).await?;
-    let groups_max = grouped.len() / GROUP_SERIES_MEAN_MIN;
-    let mut reserved = job.reserve(2 * groups_max * size_of::<Group>()).await?;
-    let Some(groups) = groups_of(job, &grouped, groups_max).await? else {
-        let mut refs = Vec::with_capacity(grouped.len());
-        add_refs(job, &grouped, &mut refs).await?;
-        drop(grouped);
-        return sort_whole(job, refs, order).await;
-    };
-    let moment = job.shard.borrow().index.now();
-    let compare = |a: &Group, b: &Group| job.shard.borrow().index.compare(&[a.first], &[b.first], moment);
-    let groups = sort_in_slices(groups, job, compare).await?;
-    reserved.shrink_to(groups.capacity() * size_of::<Group>());
-    let (mut sorted, mut rest) = (Vec::with_capacity(grouped.len()), &groups[..]);
-    while !rest.is_empty() {
-        let (run, after) = rest.split_at(groups_of_run(rest));
-        rest = after;
-        sorted.append(&mut sort_run(job, &grouped, run, order).await?);
-    }
-    Ok(sorted)
-}
-
-/// Series with the first of their labels that count. `None`: one has labels, and none that counts, so that its place
-/// may be between any groups.
-async fn by_first_label<H: Host>(
-    job: &ReadJob<H>,
-    refs: &[SeriesRef],
-    order: &Order<'_>,
-) -> OrEnds<Option<Vec<Grouped>>> {
-    let mut grouped = Vec::with_capacity(refs.len());
-    for step in refs.chunks(STEP) {
-        {
-            let shard = job.shard.borrow();
-            for series in step {
-                let labels = shard.store.labels(*series);
-                match order.kept(&shard.index, labels).next() {
-                    Some(first) => grouped.push(Grouped { first, series: *series }),
-                    // It went meanwhile: else it would have its name.
-                    None if labels.is_empty() => {}
-                    None => return Ok(None),
-                }
-            }
-        }
-        job.yield_if_needed().await?;
-    }
-    Ok(Some(grouped))
-}
-
-/// Where the series of each first label are; `None` where these are more than `groups_max`.
-async fn groups_of<H: Host>(
-    job: &ReadJob<H>,
-    grouped: &[Grouped],
-    groups_max: usize,
-) -> OrEnds<Option<Vec<Group>>> {
-    let mut groups: Vec<Group> = Vec::with_capacity(groups_max);
-    for (at, Grouped { first, .. }) in grouped.iter().enumerate() {
-        let (begin, end, is_full) = (at as u32, at as u32 + 1, groups.len() == groups_max);
-        match groups.last_mut() {
-            Some(group) if group.first == *first => group.end = end,
-            Some(_) | None if is_full => return Ok(None),
-            Some(_) | None => groups.push(Group { first: *first, begin, end }),
-        }
-        if at % REFS_STEP == REFS_STEP - 1 {
-            job.yield_if_needed().await?;
-        }
-    }
-    Ok(Some(groups))
-}
-
-/// How many of the groups are sorted together: one at least.
-fn groups_of_run(groups: &[Group]) -> usize {
-    let mut series = 0;
-    let fits = groups.iter().position(|group| {
-        series += (group.end - group.begin) as usize;
-        series > RUN_SERIES_MAX
-    });
-    fits.unwrap_or(groups.len()).max(1)
-}
-
-async fn sort_run<H: Host>(
-    job: &ReadJob<H>,
-    grouped: &[Grouped],
-    run: &[Group],
-    order: &Order<'_>,
-) -> OrEnds<Vec<SeriesRef>> {
-    let series = run.iter().map(|group| (group.end - group.begin) as usize).sum();
-    let _reserved = job.reserve(size_of::<SeriesRef>() * series + sort_bytes::<SeriesRef>(series)).await?;
-    let mut refs = Vec::with_capacity(series);
-    for group in run {
-        add_refs(job, &grouped[group.begin as usize..group.end as usize], &mut refs).await?;
-    }
-    match refs.len() <= FLAT_SERIES_MAX {
-        true => sort_flat(job, refs, order).await,
-        false => sort_whole(job, refs, order).await,
-    }
-}
-
-async fn add_refs<H: Host>(job: &ReadJob<H>, grouped: &[Grouped], to: &mut Vec<SeriesRef>) -> OrEnds<()> {
-    for step in grouped.chunks(REFS_STEP) {
-        to.extend(step.iter().map(|one| one.series));
-        job.yield_if_needed().await?;
-    }
-    Ok(())
-}
-
-/// Sorts series without another copy of anything.
-async fn sort_whole<H: Host>(
-    job: &ReadJob<H>,
-    refs: Vec<SeriesRef>,
-    order: &Order<'_>,
-) -> OrEnds<Vec<SeriesRef>> {
-    let moment = job.shard.borrow().index.now();
-    sort_in_slices(refs, job, |a, b| order.compare_series(&job.shard.borrow(), *a, *b, moment)).await
 }
 
 /// Those that are still there.
@@ -410,45 +211,5 @@ impl Shard {
         is_range
             && self.store.holds(series)
             && self.store.overlaps(series, selection.min_ms, selection.max_ms)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::executor::block_on;
-
-    use super::*;
-    use crate::shard::read::job::tests::job;
-    use crate::shard::tests::{EVER, append};
-    use silverback_model::{Labels, Sample};
-
-    /// Series of these names, so many of each; `None`: too many groups.
-    fn check(counts: &[usize], is_grouped: bool) {
-        let job = job();
-        let named = counts.iter().enumerate().flat_map(|(name, count)| (0..*count).map(move |i| (name, i)));
-        let series = named.map(|(name, i)| {
-            let (name, own) = (format!("m{:03}", name * 37 % 101), format!("{:05}", i * 7919 % 10_007));
-            (Labels::from_pairs([("__name__", name), ("own", own)]), vec![Sample::new(1, 1.0)])
-        });
-        append(&job.shard, EVER, &series.collect::<Vec<_>>());
-        let mut refs: Vec<_> = job.shard.borrow().index.all().iter().map(SeriesRef).collect();
-        let order = Order::new(None, &job.shard.borrow().index);
-        let grouped = block_on(by_first_label(&job, &refs, &order)).unwrap().unwrap();
-        let grouped = block_on(sort_in_slices(grouped, &job, |a, b| a.first.cmp(&b.first))).unwrap();
-        let groups = block_on(groups_of(&job, &grouped, grouped.len() / GROUP_SERIES_MEAN_MIN)).unwrap();
-        assert_eq!(groups.is_some(), is_grouped, "{counts:?}");
-        let sorted = block_on(sort_grouped(&job, refs.clone(), &order)).unwrap();
-        refs = block_on(sort_whole(&job, refs, &order)).unwrap();
-        assert_eq!(sorted.len(), counts.iter().sum::<usize>());
-        assert!(sorted == refs, "{counts:?}");
-    }
-
-    #[test]
-    fn series_in_groups_are_sorted_as_they_are_without() {
-        check(&[], true);
-        check(&[50], true);
-        check(&[20, 1, 90, 16, 40, 3], true);
-        check(&[1; 40], false);
-        check(&[RUN_SERIES_MAX - 1, 1, 1, RUN_SERIES_MAX + 1, 30], true);
     }
 }

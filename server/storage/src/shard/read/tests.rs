@@ -396,6 +396,40 @@ fn a_series_that_another_shard_answers_for_is_not_given_though_a_found_one_s_ref
 }
 
 #[test]
+fn a_series_that_came_again_meanwhile_has_its_own_labels_though_a_ref_is_now_what_another_one_s_was() {
+    let instance = |i: u32| {
+        (labels(&[("__name__", "up"), ("instance", &format!("i{i:02}"))]), vec![Sample::new(1, 1.0)])
+    };
+    let all: Vec<_> = (0..40).map(instance).collect();
+    let mut changes_at = 0..;
+    loop {
+        let (shard, reads) = (shard(), Reads::new(usize::MAX));
+        append(&shard, EVER, &all);
+        let (at, changed, again) = (changes_at.next().unwrap(), Rc::clone(&shard), all[16].clone());
+        let host = Scripted::new(move |step| {
+            if step == at {
+                for gone in [16, 15] {
+                    changed.borrow_mut().remove_series(SeriesRef(gone), &mut NoJournal);
+                }
+                // It takes the place of the one, so that the other has its own again, and the one's label.
+                let other = (labels(&[("__name__", "up")]), vec![Sample::new(1, 1.0)]);
+                append(&changed, EVER, &[other, again.clone()]);
+                assert!(changed.borrow().store.holds(SeriesRef(16)));
+            }
+        });
+        let request = open(Selection::everything(), SeriesWanted::LabelSets.into(), 1 << 20);
+        let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
+        let reply = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read)).unwrap();
+        let batch = series_of(*reply);
+        let given: Vec<_> = (0..batch.count()).map(|i| Labels::from(batch.get(i).labels)).collect();
+        assert!(given.is_sorted_by(|a, b| a < b), "at step {at}: {given:?}");
+        if host.steps() < at {
+            break;
+        }
+    }
+}
+
+#[test]
 fn a_bounded_number_of_cursors_is_open() {
     let (shard, reads) = (shard(), Reads::new(usize::MAX));
     append(&shard, EVER, &scrape(10, 0));

@@ -68,6 +68,29 @@ fn help_is_grouped_and_shows_defaults_and_examples() {
 }
 
 #[test]
+fn every_option_stands_in_the_documents() {
+    let (_, help, _) = run(silverback(&["--help"]));
+    let documents = include_str!("../../README.md").to_owned()
+        + include_str!("../../docs/api.md")
+        + include_str!("../../docs/operations.md")
+        + include_str!("../../docs/security.md");
+    let options = help.lines().filter_map(|line| {
+        let option = line.trim_start().trim_start_matches("-h, ").trim_start_matches("-V, ");
+        option.starts_with("--").then(|| option.split([' ', '=', '[']).next().expect("a split has a first"))
+    });
+    let options: Vec<_> = options.filter(|option| !["--help", "--version"].contains(option)).collect();
+    assert!(options.contains(&"--retention") && options.len() > 50, "{options:?}");
+    let told = |option: &str| {
+        documents
+            .split(option)
+            .skip(1)
+            .any(|after| !after.starts_with(|next: char| next == '-' || next.is_ascii_alphanumeric()))
+    };
+    let untold: Vec<_> = options.into_iter().filter(|option| !told(option)).collect();
+    assert!(untold.is_empty(), "in no document: {untold:?}");
+}
+
+#[test]
 fn the_version_is_the_package_s() {
     let (code, stdout, _) = run(silverback(&["--version"]));
     assert_eq!((code, stdout.trim()), (0, concat!("silverback ", env!("CARGO_PKG_VERSION"))));

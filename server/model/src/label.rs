@@ -173,6 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn a_label_of_any_length_is_read_back() {
+        for len in (0..300).chain([16_000, 20_000]) {
+            for (name, value) in [("n".to_owned(), "v".repeat(len)), ("n".repeat(len), "v".to_owned())] {
+                let mut out = Vec::new();
+                encode_label(&mut out, name.as_bytes(), value.as_bytes());
+                let back: Vec<_> = LabelBlock(&out).iter().collect();
+                assert_eq!(back, [(name.as_bytes(), value.as_bytes())], "{len}");
+            }
+        }
+    }
+
+    #[test]
     fn canonical_forms_follow_each_other_as_their_texts_do() {
         let sets = [
             &[("a", "1")][..],

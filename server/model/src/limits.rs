@@ -280,7 +280,9 @@ pub const READ_BATCHES_BYTES: usize = 512 << 10;
 pub const READ_BATCH_BYTES_MIN: usize = 4 << 10;
 /// What a read takes on its core at least, in bytes: batches, and what of its answer waits for its client.
 pub const READ_BYTES_MIN: usize = 1 << 20;
-const _: () = assert!(READ_BATCHES_BYTES + 4 * STREAM_BUFFER_BYTES <= READ_BYTES_MIN);
+/// Pieces of an answer that there are at a time: one that is made, three that wait for their connection, and one that it sends.
+const STREAM_PIECES: usize = 5;
+const _: () = assert!(READ_BATCHES_BYTES + STREAM_PIECES * STREAM_PIECE_BYTES <= READ_BYTES_MIN);
 /// What reads of blocks on disk hold and what is kept of their files, of the whole node, in bytes. With a small memory limit
 /// it is less: [`MemoryPlan`].
 pub(crate) const BLOCK_BYTES_MAX: usize = 1 << 30;
@@ -301,10 +303,12 @@ pub const QUERY_SAMPLES_DEFAULT: usize = 50_000_000;
 pub const READER_BYTES_PER_S_MIN: usize = 64 << 10;
 /// ... measured over so long.
 pub const READER_GRACE: Duration = Duration::from_secs(3);
-/// Bytes of an answer that are made before they are sent on. With one series more and the head of an HTTP chunk they are
-/// mostly a little less than what a connection sends in two calls (128 KiB): or else each piece would be a call and a
-/// packet more.
-pub const STREAM_BUFFER_BYTES: usize = 124 << 10;
+/// Bytes of an answer that are made before they are sent on. With the series that fills them and the head of an HTTP chunk
+/// they are mostly no more than a connection sends at once (`SEND_BYTES_MAX`, 64 KiB): or else each piece would be a call and
+/// a packet more.
+pub const STREAM_BUFFER_BYTES: usize = 60 << 10;
+/// What a piece has room for, in bytes.
+pub const STREAM_PIECE_BYTES: usize = 64 << 10;
 /// A series that an expression gives, in one gRPC message, in bytes: histograms at each step may be large.
 pub const EVALUATED_SERIES_BYTES_MAX: usize = 128 << 20;
 /// Names or values that are answered in one gRPC message, in bytes: what clients take by default.

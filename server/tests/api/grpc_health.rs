@@ -18,6 +18,10 @@ use tokio::time::timeout;
 const EMPTY_MESSAGE: &[u8] = &[0, 0, 0, 0, 0];
 /// `status = SERVING`
 const SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 1];
+/// `service = "x"`
+const UNKNOWN: &[u8] = &[0, 0, 0, 0, 3, 0x0a, 1, b'x'];
+/// `status = SERVICE_UNKNOWN`
+const SERVICE_UNKNOWN: &[u8] = &[0, 0, 0, 0, 2, 0x08, 3];
 /// `status = NOT_SERVING`
 const NOT_SERVING: &[u8] = &[0, 0, 0, 0, 2, 0x08, 2];
 
@@ -56,9 +60,7 @@ async fn a_running_node_says_that_it_serves() {
 #[tokio::test]
 async fn an_unknown_service_or_method_is_told_so() {
     let node = Node::start(1);
-    // `service = "x"`
-    let unknown = &[0, 0, 0, 0, 3, 0x0a, 1, b'x'];
-    let (_, headers, trailers) = call(&node, "/grpc.health.v1.Health/Check", unknown).await;
+    let (_, headers, trailers) = call(&node, "/grpc.health.v1.Health/Check", UNKNOWN).await;
     let status = trailers.get("grpc-status").or(headers.get("grpc-status"));
     assert_eq!(status.unwrap(), "5");
     let (_, headers, _) = call(&node, "/no.such.Service/Method", EMPTY_MESSAGE).await;
@@ -66,17 +68,27 @@ async fn an_unknown_service_or_method_is_told_so() {
     assert!(headers["grpc-message"].to_str().unwrap().contains("no.such.Service"));
 }
 
-#[tokio::test]
-async fn a_watched_health_tells_of_the_end_and_ends() {
+/// What a watch sends until the node ends.
+async fn check_watched(request: &'static [u8], expect: &[&[u8]]) {
     let node = Node::start(1);
-    let watching = call(&node, "/grpc.health.v1.Health/Watch", EMPTY_MESSAGE);
+    let watching = call(&node, "/grpc.health.v1.Health/Watch", request);
     let ending = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         node.request_shutdown();
     };
     let ((messages, _, trailers), ()) = tokio::join!(watching, ending);
-    assert_eq!(&messages[..], [SERVING, NOT_SERVING].concat());
+    assert_eq!(&messages[..], expect.concat());
     assert_eq!(trailers["grpc-status"], "0");
+}
+
+#[tokio::test]
+async fn a_watched_health_tells_of_the_end_and_ends() {
+    check_watched(EMPTY_MESSAGE, &[SERVING, NOT_SERVING]).await;
+}
+
+#[tokio::test]
+async fn a_watch_of_a_service_that_is_not_known_stays_open() {
+    check_watched(UNKNOWN, &[SERVICE_UNKNOWN]).await;
 }
 
 #[tokio::test]

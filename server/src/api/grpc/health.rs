@@ -61,11 +61,8 @@ fn next_change(core: &CoreContext) -> impl Future<Output = ()> {
 }
 
 /// The node as a whole is the only service that has a health of its own.
-fn check_name(request: &tonic::Request<HealthCheckRequest>) -> Result<(), Status> {
-    match request.get_ref().service.as_str() {
-        "" => Ok(()),
-        other => Err(Cause::NotFound.status(format!("no such service: {}", Quoted(other)))),
-    }
+fn is_known(request: &HealthCheckRequest) -> bool {
+    request.service.is_empty()
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
@@ -75,20 +72,33 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
 #[tonic::async_trait]
 impl Health for NodeHealth {
     async fn check(&self, request: tonic::Request<HealthCheckRequest>) -> Replied<HealthCheckResponse> {
-        check_name(&request)?;
-        Ok(tonic::Response::new(response(status_of(&self.core))))
+        let request = request.get_ref();
+        match is_known(request) {
+            true => Ok(tonic::Response::new(response(status_of(&self.core)))),
+            false => {
+                let words = format!("no such service: {}", Quoted(&request.service));
+                Err(Cause::NotFound.status(words))
+            }
+        }
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-    /// The health now, and each time that it changes, until the node ends.
+    /// The health now, and each time that it changes, until the node ends. A watch of a service that isn't known stays open,
+    /// too, as the protocol wants it: the service might come.
     async fn watch(&self, request: tonic::Request<HealthCheckRequest>) -> Replied<Self::WatchStream> {
-        check_name(&request)?;
-        let core = self.core.clone();
+        let (core, known) = (self.core.clone(), is_known(request.get_ref()));
         let watched = stream::unfold(None, move |last| {
             let core = core.clone();
             SendWrapper::new(async move {
-                let status = next_status(&core, last).await?;
+                let status = match (known, last) {
+                    (true, _) => next_status(&core, last).await?,
+                    (false, None) => ServingStatus::ServiceUnknown,
+                    (false, Some(_)) => {
+                        core.shutdown.requested().await;
+                        return None;
+                    }
+                };
                 Some((Ok(response(status)), Some(status)))
             })
         });

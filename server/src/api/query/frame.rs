@@ -4,20 +4,13 @@ use silverback_model::LabelBlock;
 use silverback_model::limits::READ_FRAME_BYTES;
 use silverback_storage::message::ChunkView;
 
-/// What a chunk has besides its bytes, at most: two times, an encoding, and lengths.
-const CHUNK_HEAD_BYTES_MAX: usize = 64;
-
 /// How many of the chunks, each of so many bytes, go into one frame: one at least, where there is one, and the one that
 /// fills it, as Prometheus counts.
 pub(crate) fn chunks_of_frame<'a>(
     labels: LabelBlock<'_>,
-    mut chunks: impl ExactSizeIterator<Item = ChunkView<'a>> + Clone,
+    mut chunks: impl ExactSizeIterator<Item = ChunkView<'a>>,
     chunk_len: impl Fn(ChunkView<'a>) -> usize,
 ) -> usize {
-    let at_most: usize = chunks.clone().map(|chunk| chunk.bytes.len() + CHUNK_HEAD_BYTES_MAX).sum();
-    if labels.0.len() + at_most < READ_FRAME_BYTES {
-        return chunks.len();
-    }
     let (mut bytes, all) = (labels.0.len(), chunks.len());
     let fills = chunks.position(|chunk| {
         bytes += chunk_len(chunk);
@@ -32,15 +25,16 @@ mod tests {
     use silverback_storage::message::ChunkOf;
 
     fn check(label_bytes: usize, chunks: &[usize], expect: usize) {
-        let (labels, bytes) = (vec![0; label_bytes], vec![0; READ_FRAME_BYTES]);
-        let views = chunks.iter().map(|len| ChunkView {
-            min_ms: 0,
-            max_ms: 0,
-            of: ChunkOf::Samples,
-            bytes: &bytes[..*len],
-        });
-        let count = chunks_of_frame(LabelBlock(&labels), views, |chunk| chunk.bytes.len());
-        assert_eq!(count, expect, "{label_bytes} {chunks:?}");
+        let chunk = ChunkView { min_ms: 0, max_ms: 0, of: ChunkOf::Samples, bytes: &[] };
+        let lens = std::cell::RefCell::new(chunks.iter());
+        let chunk_len = |_: ChunkView<'_>| *lens.borrow_mut().next().unwrap();
+        let labels = vec![0; label_bytes];
+        let views = std::iter::repeat_n(chunk, chunks.len());
+        assert_eq!(
+            chunks_of_frame(LabelBlock(&labels), views, chunk_len),
+            expect,
+            "{label_bytes} {chunks:?}"
+        );
     }
 
     #[test]

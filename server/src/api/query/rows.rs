@@ -177,9 +177,10 @@ impl<B: BlockBatch> RowStream<B> {
         Ok(has_row.then_some(slice))
     }
 
-    /// The same where the next row is in hand and the slice isn't spent, so that there is nothing to wait for: true. Else
+    /// Goes on to the next row without waiting, where that row is in hand and the slice isn't spent: true. Else
     /// [`Self::advance`] goes on from here.
     fn advance_now(&mut self, slice: &Slice) -> bool {
+        // Without blocks there is nothing to be joined.
         let may_join = B::JOINS && self.floor_ms.is_some();
         if may_join || slice.is_spent() {
             return false;

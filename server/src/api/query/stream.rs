@@ -15,7 +15,7 @@ use crate::routing::ReadInFlight;
 use crate::routing::fanout::FanoutError;
 use silverback_model::gorilla::ChunkError;
 use silverback_model::histogram::HistogramChunkError;
-use silverback_model::limits::STREAM_BUFFER_BYTES;
+use silverback_model::limits::{STREAM_BUFFER_BYTES, STREAM_PIECE_BYTES};
 use silverback_runtime::{Slice, spawn_background};
 
 /// Why a stream ended before its end.
@@ -56,7 +56,7 @@ impl AnswerSender {
         drop(slice);
         self.send().await?;
         // An answer of more than one piece has pieces of about this size.
-        self.made.reserve(STREAM_BUFFER_BYTES + STREAM_BUFFER_BYTES / 8);
+        self.made.reserve(STREAM_PIECE_BYTES);
         Ok(None)
     }
 

@@ -13,18 +13,41 @@ use silverback_runtime::{Elapsed, now, timeout};
 /// How often a client that takes nothing is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a client may have taken ahead counts for no longer than it is looked at.
-const BYTES_AHEAD_MAX: usize = READER_BYTES_PER_S_MIN * READER_GRACE.as_secs() as usize;
-
 /// One answer's pace.
 pub(crate) struct ReaderPace {
     lease: ReadLease,
-    /// For how long the client was waited for since it was looked at last, and what it took meanwhile. What the
-    /// node itself took longer for isn't the client's time.
-    waited: Duration,
-    bytes: usize,
-    /// Reads that had been refused for want of memory by then.
+    lag: Lag,
+    /// Reads that had been refused for want of memory when the client last had taken all that it must.
     refused: u64,
+}
+
+/// How far a client is behind the floor, in bytes. What the node itself took longer for isn't the client's time.
+#[derive(Debug, Default)]
+struct Lag(f64);
+
+impl Lag {
+    /// So far behind, a client is too slow.
+    const MAX: f64 = READER_BYTES_PER_S_MIN as f64 * READER_GRACE.as_secs() as f64;
+
+    /// The client was waited for.
+    fn waited(&mut self, time: Duration) {
+        // One that nobody waited for may have been slow for long: it is soon forgiven.
+        self.0 = (self.0 + READER_BYTES_PER_S_MIN as f64 * time.as_secs_f64()).min(Self::MAX);
+    }
+
+    /// It took bytes.
+    fn took(&mut self, bytes: usize) {
+        // One that was fast for long may be slow for no longer than others.
+        self.0 = (self.0 - bytes as f64).max(0.0);
+    }
+
+    fn is_none(&self) -> bool {
+        self.0 == 0.0
+    }
+
+    fn is_too_far(&self) -> bool {
+        self.0 >= Self::MAX
+    }
 }
 
 /// Why an answer goes no further.
@@ -45,7 +68,7 @@ impl ReaderPace {
     /// Of an answer that begins now.
     pub(crate) fn new(lease: ReadLease) -> Self {
         let refused = lease.refused_for_room();
-        Self { lease, waited: Duration::ZERO, bytes: 0, refused }
+        Self { lease, lag: Lag::default(), refused }
     }
 
     /// Waits until the client has room for a piece, and sends it. No slice may be held meanwhile.
@@ -58,7 +81,7 @@ impl ReaderPace {
         loop {
             let began = now();
             let has_room = timeout(LOOK_INTERVAL, poll_fn(|context| to.poll_ready(context))).await;
-            self.waited += began.elapsed();
+            self.lag.waited(began.elapsed());
             self.look()?;
             match has_room {
                 Ok(Ok(())) => break,
@@ -66,22 +89,62 @@ impl ReaderPace {
                 Err(Elapsed) => {}
             }
         }
-        // A client that was fast for long may be slow for no longer than others.
-        self.bytes = (self.bytes + bytes).min(BYTES_AHEAD_MAX);
+        self.lag.took(bytes);
         to.start_send(piece).map_err(|_| ReaderError::Gone)
     }
 
-    /// Looks at the client whenever it was waited for long enough.
+    /// Whether the client keeps others waiting.
     fn look(&mut self) -> Result<(), ReaderError> {
-        if self.waited < READER_GRACE {
-            return Ok(());
-        }
-        let is_slow = (self.bytes as f64) < READER_BYTES_PER_S_MIN as f64 * self.waited.as_secs_f64();
         let refused = self.lease.refused_for_room();
-        if is_slow && (self.lease.is_waited_for() || refused != self.refused) {
+        if self.lag.is_too_far() && (self.lease.is_waited_for() || refused != self.refused) {
             return Err(ReaderError::TooSlow);
         }
-        (self.waited, self.bytes, self.refused) = (Duration::ZERO, 0, refused);
+        if self.lag.is_none() {
+            self.refused = refused;
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE: usize = 60 << 10;
+
+    /// Takes so many pieces, each after it was waited for so long. Whether it was ever too slow.
+    fn take(lag: &mut Lag, pieces: usize, waited_ms: u64) -> bool {
+        let is_too_slow = |_| {
+            lag.waited(Duration::from_millis(waited_ms));
+            let is_too_far = lag.is_too_far();
+            lag.took(PIECE);
+            is_too_far
+        };
+        (0..pieces).map(is_too_slow).fold(false, |ever, now| ever | now)
+    }
+
+    #[test]
+    fn a_client_that_takes_the_floor_or_more_is_never_too_slow() {
+        assert!(!take(&mut Lag::default(), 10_000, 10));
+        assert!(!take(&mut Lag::default(), 10_000, 930));
+    }
+
+    #[test]
+    fn one_that_takes_less_is_too_slow_after_the_grace_however_fast_it_was_before() {
+        let mut lag = Lag::default();
+        assert!(!take(&mut lag, 10_000, 1));
+        lag.waited(READER_GRACE - Duration::from_millis(1));
+        assert!(!lag.is_too_far());
+        lag.waited(Duration::from_millis(1));
+        assert!(lag.is_too_far());
+        assert!(take(&mut Lag::default(), 10, 1900), "half of the floor");
+    }
+
+    #[test]
+    fn one_that_stood_still_for_long_is_forgiven_as_soon_as_another() {
+        let mut lag = Lag::default();
+        lag.waited(Duration::from_secs(3600));
+        lag.took(Lag::MAX as usize);
+        assert!(lag.is_none());
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// When so much is read it shows how fast it goes.
+const PERCENT_OF_A_PACE: u8 = 5;
+
 /// Shared by all shards of a node. Each adds what it has to read and what it has read.
 #[derive(Debug, Default)]
 pub struct ReplayProgress {
@@ -15,7 +18,7 @@ pub struct ReplayProgress {
 pub struct Replaying {
     /// Of what is to be read, rounded down.
     pub percent: u8,
-    /// At the pace so far; `None` before there is one.
+    /// At the pace so far; `None` before there is one: what a start takes before it reads would count for too much.
     pub left: Option<Duration>,
 }
 
@@ -34,11 +37,9 @@ impl ReplayProgress {
     pub fn after(&self, elapsed: Duration) -> Replaying {
         let total = self.total_bytes.load(Ordering::Relaxed);
         let done = self.done_bytes.load(Ordering::Relaxed).min(total);
-        if done == 0 {
-            return Replaying { percent: 0, left: None };
-        }
-        let left = elapsed.mul_f64((total - done) as f64 / done as f64);
-        Replaying { percent: (done * 100 / total) as u8, left: Some(left) }
+        let percent = (done * 100).checked_div(total).unwrap_or(0) as u8;
+        let left = || elapsed.mul_f64((total - done) as f64 / done as f64);
+        Replaying { percent, left: (percent >= PERCENT_OF_A_PACE).then(left) }
     }
 }
 
@@ -62,7 +63,10 @@ mod tests {
         assert_eq!(progress.after(Duration::from_secs(1)), Replaying { percent: 0, left: None });
         progress.expect(100);
         progress.expect(300);
-        progress.advance(100);
+        progress.advance(19);
+        let early = progress.after(Duration::from_secs(1));
+        assert_eq!(early.to_string(), "replaying the write-ahead log: 4 %");
+        progress.advance(81);
         let after = progress.after(Duration::from_secs(2));
         assert_eq!(after, Replaying { percent: 25, left: Some(Duration::from_secs(6)) });
         assert_eq!(after.to_string(), "replaying the write-ahead log: 25 %, about 6 s left");

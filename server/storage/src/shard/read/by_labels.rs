@@ -23,17 +23,20 @@ const RUN_SERIES_MAX: usize = 4096;
 /// Groups of fewer series than this are not worth it.
 const GROUP_SERIES_MEAN_MIN: usize = 16;
 
-/// Refs that are copied between two looks at the slice: a µs.
+/// More groups than this aren't looked for: their table is made at one go.
+const GROUPS_MAX: usize = 64 << 10;
+
+/// Refs that are copied between two looks at the slice: some µs where they go to many groups.
 const REFS_STEP: usize = 1024;
 
-/// Sorts series by those of their labels that count. Whoever calls it has memory for two more refs of each; what it takes
-/// beside that it reserves.
+/// Sorts series by those of their labels that count. The caller has reserved three refs more for each; what is taken beside
+/// that is reserved here.
 pub(super) async fn sort_by_labels<H: Host>(
     job: &ReadJob<H>,
     mut refs: Vec<SeriesRef>,
     order: &Order<'_>,
 ) -> OrEnds<Vec<SeriesRef>> {
-    let groups_max = refs.len() / GROUP_SERIES_MEAN_MIN;
+    let groups_max = (refs.len() / GROUP_SERIES_MEAN_MIN).min(GROUPS_MAX);
     let mut reserved = job.reserve(groups_max * Groups::BYTES_OF_ONE).await?;
     let Some(Groups { series, groups }) = groups_of(job, &refs, order, groups_max).await? else {
         drop(reserved);
@@ -81,10 +84,10 @@ struct Groups {
 }
 
 impl Groups {
-    /// What a group takes, in bytes: itself and once more where it is sorted, in a table that is half empty, where its
-    /// series begin, and how many they are.
+    /// What a group takes, in bytes: itself and once more where it is sorted, in a table of which less than half may be used,
+    /// where its series begin, and how many they are.
     const BYTES_OF_ONE: usize =
-        2 * size_of::<Group>() + 2 * size_of::<(LabelRef, u32)>() + size_of::<u32>() + size_of::<usize>();
+        2 * size_of::<Group>() + 3 * size_of::<(LabelRef, u32)>() + size_of::<u32>() + size_of::<usize>();
 }
 
 /// Series by the first of their labels that count. `None`: there are more than `groups_max` groups, or a series has labels
@@ -106,19 +109,22 @@ async fn groups_of<H: Host>(
                 let labels = shard.store.labels(*series);
                 let Some(first) = order.kept(&shard.index, labels).next() else {
                     match labels.is_empty() {
-                        // It went meanwhile: else it would have its name.
+                        // It went meanwhile: else it would have labels.
                         true => continue,
                         false => return Ok(None),
                     }
                 };
-                let new = groups.len() as u32;
-                let number = *numbers.entry(first).or_insert(new);
-                if number == new {
-                    if groups.len() == groups_max {
-                        return Ok(None);
+                let number = match numbers.get(&first) {
+                    Some(number) => *number,
+                    // Before it is in the table: that would be made larger.
+                    None if groups.len() == groups_max => return Ok(None),
+                    None => {
+                        let number = groups.len() as u32;
+                        numbers.insert(first, number);
+                        groups.push(Group { first, number, series: 0 });
+                        number
                     }
-                    groups.push(Group { first, number, series: 0 });
-                }
+                };
                 groups[number as usize].series += 1;
                 grouped.push(Grouped { group: number, series: *series });
             }
@@ -227,13 +233,16 @@ async fn sort_run<H: Host>(
     Ok(())
 }
 
-/// Sorts series without another copy of their labels.
+/// Sorts series without a copy of their labels, in the memory that the caller of [`sort_by_labels`] has reserved.
 async fn sort_whole<H: Host>(job: &ReadJob<H>, series: &mut [SeriesRef], order: &Order<'_>) -> OrEnds<()> {
-    let _reserved = job.reserve(2 * size_of_val(series)).await?;
+    let mut sorted = Vec::with_capacity(series.len());
+    for step in series.chunks(REFS_STEP) {
+        sorted.extend_from_slice(step);
+        job.yield_if_needed().await?;
+    }
     let moment = job.shard.borrow().index.now();
-    let sorted = sort_in_slices(series.to_vec(), job, |a, b| {
-        order.compare_series(&job.shard.borrow(), *a, *b, moment)
-    });
+    let sorted =
+        sort_in_slices(sorted, job, |a, b| order.compare_series(&job.shard.borrow(), *a, *b, moment));
     put_series(job, &sorted.await?, |one| *one, series).await
 }
 
@@ -272,7 +281,7 @@ mod tests {
         let job = job();
         let named = counts.iter().enumerate().flat_map(|(name, count)| (0..*count).map(move |i| (name, i)));
         let series = named.map(|(name, i)| {
-            let (name, own) = (format!("m{:03}", name * 37 % 101), format!("{:05}", i * 7919 % 10_007));
+            let (name, own) = (format!("m{:03}", name * 37 % 101), format!("{:06}", i * 7919 % 100_003));
             (Labels::from_pairs([("__name__", name), ("own", own)]), vec![Sample::new(1, 1.0)])
         });
         append(&job.shard, EVER, &series.collect::<Vec<_>>());
@@ -297,5 +306,6 @@ mod tests {
         check(&[20, 1, 90, 16, 40, 3], true);
         check(&[1; 40], false);
         check(&[RUN_SERIES_MAX - 1, 1, 1, RUN_SERIES_MAX + 1, 30], true);
+        check(&[20, FLAT_SERIES_MAX + 1, 20], true);
     }
 }

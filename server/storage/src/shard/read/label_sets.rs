@@ -1,12 +1,12 @@
 //! Canonical label sets that are put one after another into a batch: in the order in which series are read most labels of a
-//! set are those of the set before, and what follows each other there is copied from it in one piece.
+//! set are those of the set before, and runs of equal ones are copied from it at once.
 
 use crate::cell::series::LabelRef;
 use crate::shard::index::LabelIndex;
 use silverback_model::encode_label;
 
-/// Puts label sets. It goes by refs, so it must know nothing any more of what was put before somebody else had a turn: a ref
-/// may be another label's by then.
+/// Puts label sets. It goes by refs, so what was put before the read yielded must be forgotten: a ref may be another label's
+/// by then.
 #[derive(Debug, Default)]
 pub(super) struct LabelSets {
     before: Vec<LabelRef>,
@@ -17,7 +17,7 @@ pub(super) struct LabelSets {
 }
 
 impl LabelSets {
-    /// Nothing is copied from what was put so far: somebody else had a turn, or it was taken out again.
+    /// Nothing is copied from what was put so far: the read has yielded, or what was put is taken out again.
     pub(super) fn forget(&mut self) {
         self.before.clear();
     }

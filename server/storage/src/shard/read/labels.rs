@@ -177,13 +177,15 @@ struct Sought<'a> {
     /// How many more are looked at in vain before those that have nothing in the range are taken out: then
     /// none of them is looked at for each of its labels. `None`: they are out.
     in_vain_left: Option<u64>,
+    /// Those that are looked at.
+    step: Vec<SeriesRef>,
 }
 
 impl<'a> Sought<'a> {
     fn new(series: Answered, selection: &'a Selection, moment: IndexMoment) -> Self {
-        // Half as many as there are: to take them out is half as expensive, because they come in their order then.
+        // Half as many as there are: to take them out is about as expensive for each.
         let in_vain_left = Some(series.bitmap.len() / 2);
-        Self { series, selection, moment, in_vain_left }
+        Self { series, selection, moment, in_vain_left, step: Vec::with_capacity(STEP) }
     }
 
     /// Whether one of the series has the label and a sample in the range. Mostly the first pair shows it.
@@ -222,7 +224,7 @@ impl<'a> Sought<'a> {
         Ok(false)
     }
 
-    /// Looks at some of a pair's series.
+    /// Looks at some of a pair's series: at the first one alone, which mostly shows it, and then at more at a time.
     fn look(&mut self, shard: &Shard, pair: LabelRef, from: u32) -> Looked {
         if shard.index.value_since(pair, self.moment).is_none() {
             return Looked::Through;
@@ -231,31 +233,34 @@ impl<'a> Sought<'a> {
         let bitmap = &self.series.bitmap;
         // Over the smaller of the two.
         let (few, many) = if postings.len() < bitmap.len() { (postings, bitmap) } else { (bitmap, postings) };
-        for (looked_at, one) in (1..).zip(few.range(from..)) {
-            if many.contains(one) {
-                match &mut self.in_vain_left {
-                    None => return Looked::Found,
-                    Some(_) if shard.overlaps(SeriesRef(one), self.selection) => return Looked::Found,
-                    Some(left) => *left = left.saturating_sub(1),
-                }
+        let mut series = few.range(from..);
+        let now = series.by_ref().take(if from == 0 { 1 } else { STEP });
+        self.step.clear();
+        self.step.extend(now.filter(|one| many.contains(*one)).map(SeriesRef));
+        let is_found = match &mut self.in_vain_left {
+            None => !self.step.is_empty(),
+            Some(left) => {
+                shard.prefetch_times(&self.step, self.selection);
+                let in_vain =
+                    self.step.iter().take_while(|one| !shard.overlaps(**one, self.selection)).count();
+                *left = left.saturating_sub(in_vain as u64);
+                in_vain < self.step.len()
             }
-            if looked_at == STEP {
-                return one.checked_add(1).map_or(Looked::Through, Looked::UpTo);
-            }
-        }
-        Looked::Through
+        };
+        if is_found { Looked::Found } else { series.next().map_or(Looked::Through, Looked::UpTo) }
     }
 
     /// Takes the series out that have nothing in the range.
     async fn narrow<H: Host>(&mut self, job: &ReadJob<H>) -> OrEnds<()> {
-        let (mut from, mut step) = (Some(0), Vec::with_capacity(STEP));
+        let (mut from, step) = (Some(0), &mut self.step);
         while let Some(first) = from {
             let mut series = self.series.bitmap.range(first..);
+            step.clear();
             step.extend(series.by_ref().take(STEP).map(SeriesRef));
             from = series.next();
             {
                 let shard = job.shard.borrow();
-                shard.prefetch_times(&step, self.selection);
+                shard.prefetch_times(step, self.selection);
                 step.retain(|one| !shard.overlaps(*one, self.selection));
             }
             for outside in step.drain(..) {

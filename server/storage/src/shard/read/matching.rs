@@ -18,7 +18,7 @@ pub(super) const PLACES: usize = 1024;
 /// Series that are looked at between two looks at the slice.
 const STEP: usize = 64;
 
-/// Values that are on their way from memory while the one before them is searched.
+/// Values that are asked of memory together, before the first of them is searched.
 const AHEAD: usize = 16;
 
 /// Sets of series that are held at the same time while matchers are applied.
@@ -158,7 +158,8 @@ async fn mark_searched<H: Host>(
     let mut marked = RoaringBitmap::new();
     for (at, pair) in pairs.iter().copied().enumerate() {
         if at % AHEAD == 0 {
-            job.shard.borrow().index.prefetch_values(&pairs[at..pairs.len().min(at + AHEAD)]);
+            let next = &pairs[at..pairs.len().min(at + AHEAD)];
+            job.shard.borrow().index.prefetch_values(next);
         }
         // A value that only series have that are out already decides nothing.
         if is_narrowed && job.shard.borrow().index.postings(pair).is_disjoint(so_far) {

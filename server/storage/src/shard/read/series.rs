@@ -103,7 +103,7 @@ async fn rows_of<H: Host>(
     kept_rows(job, sort_by_labels(job, refs, &order).await?, reserved).await
 }
 
-/// So many series: as refs, which are sorted, and beside them as what they are sorted by, and then as what is kept.
+/// Of so many series: a ref of each, and as much beside it as is kept of it, which its sorting takes before.
 async fn reserve_rows<H: Host>(job: &ReadJob<H>, count: usize) -> OrEnds<ReadReservation> {
     job.reserve(count * (size_of::<SeriesRef>() + size_of::<FoundSeries>())).await
 }

@@ -23,6 +23,7 @@ use silverback_model::{
 };
 
 type Shared = Rc<RefCell<Shard>>;
+type Written = (Labels, Vec<Sample>);
 
 fn ask_as(
     shard: &Shared,
@@ -395,38 +396,69 @@ fn a_series_that_another_shard_answers_for_is_not_given_though_a_found_one_s_ref
     }
 }
 
-#[test]
-fn a_series_that_came_again_meanwhile_has_its_own_labels_though_a_ref_is_now_what_another_one_s_was() {
+/// Reads the label sets of 40 series of one name while at a step, at each in turn, `change` is done to the shard; gives each
+/// answer to `check`.
+fn read_while(
+    change: impl Fn(&Shared, &[Written]) + Copy + 'static,
+    check: impl Fn(Vec<Labels>, &[Written]),
+) {
     let instance = |i: u32| {
-        (labels(&[("__name__", "up"), ("instance", &format!("i{i:02}"))]), vec![Sample::new(1, 1.0)])
+        let labels = labels(&[("__name__", "up"), ("instance", &format!("i{i:02}"))]);
+        (labels, vec![Sample::new(1, 1.0)])
     };
-    let all: Vec<_> = (0..40).map(instance).collect();
-    let mut changes_at = 0..;
-    loop {
+    let all: Vec<Written> = (0..40).map(instance).collect();
+    for at in 0.. {
         let (shard, reads) = (shard(), Reads::new(usize::MAX));
         append(&shard, EVER, &all);
-        let (at, changed, again) = (changes_at.next().unwrap(), Rc::clone(&shard), all[16].clone());
+        let (changed, series) = (Rc::clone(&shard), all.clone());
         let host = Scripted::new(move |step| {
             if step == at {
-                for gone in [16, 15] {
-                    changed.borrow_mut().remove_series(SeriesRef(gone), &mut NoJournal);
-                }
-                // It takes the place of the one, so that the other has its own again, and the one's label.
-                let other = (labels(&[("__name__", "up")]), vec![Sample::new(1, 1.0)]);
-                append(&changed, EVER, &[other, again.clone()]);
-                assert!(changed.borrow().store.holds(SeriesRef(16)));
+                change(&changed, &series);
             }
         });
         let request = open(Selection::everything(), SeriesWanted::LabelSets.into(), 1 << 20);
         let read = Read { ticket: ReadTicket::issue(), epoch: Epoch::FIRST, request };
         let reply = block_on(Rc::clone(&reads).answer(Rc::clone(&shard), host.clone(), read)).unwrap();
         let batch = series_of(*reply);
-        let given: Vec<_> = (0..batch.count()).map(|i| Labels::from(batch.get(i).labels)).collect();
-        assert!(given.is_sorted_by(|a, b| a < b), "at step {at}: {given:?}");
+        check((0..batch.count()).map(|i| Labels::from(batch.get(i).labels)).collect(), &all);
         if host.steps() < at {
             break;
         }
     }
+}
+
+#[test]
+fn a_series_that_goes_while_it_is_sorted_or_read_takes_no_other_with_it() {
+    read_while(
+        |shard, _| shard.borrow_mut().remove_series(SeriesRef(15), &mut NoJournal),
+        |given, all| {
+            let stayed = all.iter().enumerate().filter(|(at, _)| *at != 15).map(|(_, (labels, _))| labels);
+            assert!(given.is_sorted_by(|a, b| a < b), "{given:?}");
+            assert!(stayed.into_iter().all(|labels| given.contains(labels)), "{given:?}");
+        },
+    );
+}
+
+#[test]
+fn a_series_that_came_again_meanwhile_has_its_own_labels_though_a_ref_is_now_what_another_one_s_was() {
+    read_while(
+        |shard, all| {
+            let own_label = |series| shard.borrow().store.labels(SeriesRef(series))[1];
+            let former = own_label(15);
+            for gone in [16, 15] {
+                shard.borrow_mut().remove_series(SeriesRef(gone), &mut NoJournal);
+            }
+            // It takes the place of the one, so that the other has its own again, and the one's label.
+            let other = (labels(&[("__name__", "up")]), vec![Sample::new(1, 1.0)]);
+            append(shard, EVER, &[other, all[16].clone()]);
+            assert_eq!(own_label(16), former);
+        },
+        |given, all| {
+            let stayed = all.iter().enumerate().filter(|(at, _)| ![15, 16].contains(at));
+            assert!(given.is_sorted_by(|a, b| a < b), "{given:?}");
+            assert!(stayed.map(|(_, (labels, _))| labels).all(|labels| given.contains(labels)), "{given:?}");
+        },
+    );
 }
 
 #[test]

@@ -68,27 +68,32 @@ async fn an_unknown_service_or_method_is_told_so() {
     assert!(headers["grpc-message"].to_str().unwrap().contains("no.such.Service"));
 }
 
-/// What a watch sends until the node ends.
-async fn check_watched(request: &'static [u8], expect: &[&[u8]]) {
+#[tokio::test]
+async fn a_watched_health_tells_of_the_end_and_ends() {
     let node = Node::start(1);
-    let watching = call(&node, "/grpc.health.v1.Health/Watch", request);
+    let watching = call(&node, "/grpc.health.v1.Health/Watch", EMPTY_MESSAGE);
     let ending = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         node.request_shutdown();
     };
     let ((messages, _, trailers), ()) = tokio::join!(watching, ending);
-    assert_eq!(&messages[..], expect.concat());
+    assert_eq!(&messages[..], [SERVING, NOT_SERVING].concat());
     assert_eq!(trailers["grpc-status"], "0");
 }
 
 #[tokio::test]
-async fn a_watched_health_tells_of_the_end_and_ends() {
-    check_watched(EMPTY_MESSAGE, &[SERVING, NOT_SERVING]).await;
-}
-
-#[tokio::test]
-async fn a_watch_of_a_service_that_is_not_known_stays_open() {
-    check_watched(UNKNOWN, &[SERVICE_UNKNOWN]).await;
+async fn a_watch_of_a_service_that_is_not_known_stays_open_until_the_node_ends() {
+    let node = Node::start(1);
+    let mut messages = begin(&node, "/grpc.health.v1.Health/Watch", UNKNOWN).await.into_body();
+    let first = messages.frame().await.expect("a message").unwrap();
+    assert_eq!(first.into_data().expect("a message"), SERVICE_UNKNOWN);
+    // It would come with the message, or right after it.
+    let further = timeout(Duration::from_millis(500), messages.frame()).await;
+    assert!(further.is_err(), "{further:?}");
+    node.request_shutdown();
+    let end = timeout(TEST_TIMEOUT, messages.frame()).await.expect("an end in time");
+    let trailers = end.expect("trailers").unwrap().into_trailers().expect("no message");
+    assert_eq!(trailers["grpc-status"], "0");
 }
 
 #[tokio::test]

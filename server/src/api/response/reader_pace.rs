@@ -81,7 +81,8 @@ impl ReaderPace {
         loop {
             let began = now();
             let has_room = timeout(LOOK_INTERVAL, poll_fn(|context| to.poll_ready(context))).await;
-            self.lag.waited(began.elapsed());
+            // What was late beyond that wasn't the client.
+            self.lag.waited(began.elapsed().min(LOOK_INTERVAL));
             self.look()?;
             match has_room {
                 Ok(Ok(())) => break,
@@ -90,19 +91,16 @@ impl ReaderPace {
             }
         }
         self.lag.took(bytes);
+        if self.lag.is_none() {
+            self.refused = self.lease.refused_for_room();
+        }
         to.start_send(piece).map_err(|_| ReaderError::Gone)
     }
 
     /// Whether the client keeps others waiting.
-    fn look(&mut self) -> Result<(), ReaderError> {
-        let refused = self.lease.refused_for_room();
-        if self.lag.is_too_far() && (self.lease.is_waited_for() || refused != self.refused) {
-            return Err(ReaderError::TooSlow);
-        }
-        if self.lag.is_none() {
-            self.refused = refused;
-        }
-        Ok(())
+    fn look(&self) -> Result<(), ReaderError> {
+        let is_waited_for = || self.lease.is_waited_for() || self.lease.refused_for_room() != self.refused;
+        if self.lag.is_too_far() && is_waited_for() { Err(ReaderError::TooSlow) } else { Ok(()) }
     }
 }
 

@@ -4,6 +4,9 @@
 //! oldest on every shard, so whatever others hold and wait for, one read goes on and ends. No read takes
 //! more than the bound; so all together take at most twice the bound: the bound, and what the oldest one
 //! has beyond it.
+//!
+//! Where the oldest one waits for its client, it is of no use to others that hold a part of what they need and wait for the
+//! rest. So the last quarter of the bound is one read's at a time, until its work here ends: then another one may go on.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,6 +19,9 @@ use super::OrEnds;
 use crate::message::{ReadTicket, ShardReadError};
 use silverback_host::waiters::Changes;
 
+/// The last part of so many of the bound is one read's at a time.
+const LAST_PART: usize = 4;
+
 /// A bound on what reads collect. A clone is the same bound.
 #[derive(Debug, Clone)]
 pub struct ReadMemory(Rc<ReadMemoryState>);
@@ -26,7 +32,9 @@ struct ReadMemoryState {
     taken_bytes: Cell<usize>,
     /// By the reads' numbers, the oldest first.
     reads: RefCell<BTreeMap<u64, OneRead>>,
-    /// Something was given back, or another read became the oldest.
+    /// Which read may take of the last part.
+    has_last_part: Cell<Option<u64>>,
+    /// Something was given back, or another read became the oldest, or may take of the last part.
     releases: Changes,
 }
 
@@ -36,10 +44,13 @@ struct OneRead {
     ticket: ReadTicket,
     /// Its requests and reservations.
     present: usize,
+    /// Its requests alone.
+    at_work: usize,
     bytes: usize,
 }
 
-/// The memory as one read sees it. The read counts as present as long as this, or a reservation, lives.
+/// The memory as one request of a read sees it, which is at work as long as this lives. The read counts as present as long
+/// as this, or a reservation, lives.
 #[derive(Debug)]
 pub(super) struct OfRead(Present);
 
@@ -63,6 +74,7 @@ impl ReadMemory {
             bytes_max,
             taken_bytes: Cell::default(),
             reads: RefCell::default(),
+            has_last_part: Cell::default(),
             releases: Changes::default(),
         }))
     }
@@ -72,13 +84,29 @@ impl ReadMemory {
         self.0.taken_bytes.get()
     }
 
-    /// For one read.
+    /// For a request of a read.
     pub(super) fn of(&self, ticket: &ReadTicket) -> OfRead {
-        OfRead(Present::new(self.clone(), ticket))
+        let present = Present::new(self.clone(), ticket);
+        self.change(present.number, |read| read.at_work += 1);
+        OfRead(present)
     }
 
     fn is_oldest(&self, number: u64) -> bool {
         self.0.reads.borrow().first_key_value().is_none_or(|(oldest, _)| number <= *oldest)
+    }
+
+    /// Whether all may take so many bytes together, the last of which are a read's.
+    fn fits(&self, number: u64, taken_bytes: usize) -> bool {
+        let ReadMemoryState { bytes_max, has_last_part, .. } = &*self.0;
+        if taken_bytes <= bytes_max - bytes_max / LAST_PART || self.is_oldest(number) {
+            return true;
+        }
+        let is_its_own = has_last_part.get().is_none_or(|holder| holder == number);
+        let fits = taken_bytes <= *bytes_max && is_its_own;
+        if fits {
+            has_last_part.set(Some(number));
+        }
+        fits
     }
 
     fn take(&self, number: u64, bytes: usize) {
@@ -116,7 +144,7 @@ impl ReadMemory {
 impl Present {
     fn new(memory: ReadMemory, ticket: &ReadTicket) -> Self {
         let number = ticket.number();
-        let first = || OneRead { ticket: ticket.clone(), present: 0, bytes: 0 };
+        let first = || OneRead { ticket: ticket.clone(), present: 0, at_work: 0, bytes: 0 };
         memory.0.reads.borrow_mut().entry(number).or_insert_with(first).present += 1;
         Self { memory, number }
     }
@@ -150,6 +178,21 @@ impl OfRead {
     }
 }
 
+impl Drop for OfRead {
+    fn drop(&mut self) {
+        let Present { memory, number } = &self.0;
+        let left = memory.change(*number, |read| {
+            read.at_work -= 1;
+            read.at_work
+        });
+        let has_last_part = &memory.0.has_last_part;
+        if left == 0 && has_last_part.get() == Some(*number) {
+            has_last_part.set(None);
+            memory.0.releases.happen();
+        }
+    }
+}
+
 impl ReadReservation {
     /// Takes so many bytes more, if they can be had now. An error: they never can.
     pub(super) fn try_grow(&mut self, bytes: usize) -> OrEnds<bool> {
@@ -160,7 +203,7 @@ impl ReadReservation {
         if of_read.saturating_add(bytes) > *bytes_max {
             return Err(ShardReadError::TooLarge { bytes_max: *bytes_max });
         }
-        let fits = taken_bytes.get().saturating_add(bytes) <= *bytes_max || memory.is_oldest(*number);
+        let fits = memory.fits(*number, taken_bytes.get().saturating_add(bytes));
         if fits {
             memory.take(*number, bytes);
             self.bytes += bytes;
@@ -224,6 +267,33 @@ mod tests {
         let of_second = reserve(&second, 60).unwrap().expect("it is the oldest now");
         drop((of_second, of_third));
         assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn one_of_those_at_work_goes_on_though_the_oldest_of_all_waits_for_its_client() {
+        let memory = ReadMemory::new(100);
+        let [slow, older, younger] = reads(&memory);
+        let _of_its_cursor = reserve(&slow, 20).unwrap().unwrap();
+        drop(slow);
+        let mut of_younger = reserve(&younger, 60).unwrap().expect("it takes of the last part");
+        let mut of_older = reserve(&older, 1).unwrap();
+        assert!(of_older.is_none(), "that is another one's");
+        assert_eq!((of_younger.try_grow(20), memory.taken_bytes()), (Ok(true), 100));
+        assert_eq!(of_younger.try_grow(1), Ok(false), "what the oldest of all has, it can't have");
+        of_younger.shrink_to(70);
+        assert!(reserve(&older, 1).unwrap().is_none(), "it is at work still");
+        drop(younger);
+        of_older = reserve(&older, 10).unwrap();
+        assert!(of_older.is_some());
+    }
+
+    #[test]
+    fn who_waits_is_woken_when_the_last_part_is_free() {
+        let memory = ReadMemory::new(100);
+        let [_oldest, second, third] = reads(&memory);
+        let _kept = reserve(&second, 80).unwrap().unwrap();
+        let waiting = third.nothing();
+        check_is_woken(waiting.released(), || drop(second));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Recording {
     /// Ends it, and gives what it saw.
     pub fn end(self) -> Result<Profile, RunError> {
         // It dies of the signal once it has written all.
-        self.perf.interrupt(END_MAX)?;
+        self.perf.terminate(END_MAX)?;
         read_profile(&self.scratch, &self.file)
     }
 }

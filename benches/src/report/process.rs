@@ -107,14 +107,16 @@ impl Running {
         self.end_well(limit, |status| status.success())
     }
 
-    /// Interrupts it (`SIGINT`) and does the same: it may die of that.
-    pub fn interrupt(self, limit: Duration) -> Result<Vec<u8>, RunError> {
-        match kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT) {
+    /// Asks it to end (`SIGTERM`: whoever was begun in a shell's background may ignore `SIGINT`) and does the same: it may die
+    /// of that.
+    pub fn terminate(self, limit: Duration) -> Result<Vec<u8>, RunError> {
+        match kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGTERM) {
             // It has ended meanwhile.
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
-        let is_well = |status: ExitStatus| status.success() || status.signal() == Some(Signal::SIGINT as i32);
+        let is_well =
+            |status: ExitStatus| status.success() || status.signal() == Some(Signal::SIGTERM as i32);
         self.end_well(limit, is_well)
     }
 
@@ -184,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_interrupted_may_die_of_it_and_nothing_else() {
-        let interrupted = |line: &str| {
+    fn a_program_that_is_asked_to_end_may_die_of_it_and_nothing_else() {
+        let asked = |line: &str| {
             let scratch = Scratch::new();
             let cpus: Vec<usize> = affinity_mask().expect("own CPUs").into_iter().collect();
             let mut command = Command::new("sh");
@@ -193,11 +195,11 @@ mod tests {
             let running = running.expect("a shell");
             // By then it is told what it does with the signal.
             eventually("it prints nothing", || !fs::read(&running.output).expect("its output").is_empty());
-            running.interrupt(Duration::from_secs(20))
+            running.terminate(Duration::from_secs(20))
         };
-        let printed = interrupted("echo 7; exec sleep 30").expect("it dies of the signal");
+        let printed = asked("echo 7; exec sleep 30").expect("it dies of the signal");
         assert_eq!(printed, b"7\n");
-        let error = interrupted("trap 'exit 3' INT; echo 7; while :; do sleep 0.01; done");
+        let error = asked("trap 'exit 3' TERM; echo 7; while :; do sleep 0.01; done");
         assert!(error.expect_err("an exit code").to_string().contains("ended with exit status: 3"));
     }
 

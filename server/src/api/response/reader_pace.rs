@@ -90,11 +90,15 @@ impl ReaderPace {
                 Err(Elapsed) => {}
             }
         }
+        self.took(bytes);
+        to.start_send(piece).map_err(|_| ReaderError::Gone)
+    }
+
+    fn took(&mut self, bytes: usize) {
         self.lag.took(bytes);
         if self.lag.is_none() {
             self.refused = self.lease.refused_for_room();
         }
-        to.start_send(piece).map_err(|_| ReaderError::Gone)
     }
 
     /// Whether the client keeps others waiting.
@@ -106,7 +110,10 @@ impl ReaderPace {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+    use crate::routing::{Asker, ReadGate};
 
     const PIECE: usize = 60 << 10;
 
@@ -136,6 +143,19 @@ mod tests {
         lag.waited(Duration::from_millis(1));
         assert!(lag.is_too_far());
         assert!(take(&mut Lag::default(), 10, 1900), "half of the floor");
+    }
+
+    #[test]
+    fn who_was_refused_while_a_client_kept_up_did_not_wait_for_it() {
+        let gate = ReadGate::new(2, 1, usize::MAX);
+        let read = gate.enter(Asker::default()).now_or_never().expect("a turn").expect("a read");
+        let mut pace = ReaderPace::new(read.lease().clone());
+        gate.room_was_refused();
+        pace.took(PIECE);
+        pace.lag.waited(READER_GRACE);
+        assert_eq!(pace.look(), Ok(()), "nobody waits");
+        gate.room_was_refused();
+        assert_eq!(pace.look(), Err(ReaderError::TooSlow));
     }
 
     #[test]

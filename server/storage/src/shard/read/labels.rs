@@ -235,11 +235,12 @@ impl<'a> Sought<'a> {
         let (few, many) = if postings.len() < bitmap.len() { (postings, bitmap) } else { (bitmap, postings) };
         let mut series = few.range(from..);
         let now = series.by_ref().take(if from == 0 { 1 } else { STEP });
-        self.step.clear();
-        self.step.extend(now.filter(|one| many.contains(*one)).map(SeriesRef));
+        let mut now = now.filter(|one| many.contains(*one)).map(SeriesRef);
         let is_found = match &mut self.in_vain_left {
-            None => !self.step.is_empty(),
+            None => now.next().is_some(),
             Some(left) => {
+                self.step.clear();
+                self.step.extend(now);
                 shard.prefetch_times(&self.step, self.selection);
                 let in_vain =
                     self.step.iter().take_while(|one| !shard.overlaps(**one, self.selection)).count();

@@ -156,28 +156,27 @@ async fn mark_searched<H: Host>(
     job.grow(&mut reserved, matcher.search_bytes()).await?;
     let mut searching = matcher.searching();
     let mut marked = RoaringBitmap::new();
-    for (at, pair) in pairs.iter().copied().enumerate() {
-        if at % AHEAD == 0 {
-            let next = &pairs[at..pairs.len().min(at + AHEAD)];
-            job.shard.borrow().index.prefetch_values(next);
-        }
-        // A value that only series have that are out already decides nothing.
-        if is_narrowed && job.shard.borrow().index.postings(pair).is_disjoint(so_far) {
-            job.yield_if_needed().await?;
-            continue;
-        }
-        let is_match = match search_pair(job, pair, moment, &mut searching) {
-            Searched::Through(is_match) => is_match,
-            Searched::OutOfTime(value) => search_on(job, &value, &mut searching).await?,
-        };
-        if is_match != takes_missing {
-            let shard = job.shard.borrow();
-            // It may have gone meanwhile, and its ref serve another one.
-            if shard.index.value_since(pair, moment).is_some() {
-                marked |= shard.index.postings(pair) & so_far;
+    for step in pairs.chunks(AHEAD) {
+        job.shard.borrow().index.prefetch_values(step);
+        for pair in step.iter().copied() {
+            // A value that only series have that are out already decides nothing.
+            if is_narrowed && job.shard.borrow().index.postings(pair).is_disjoint(so_far) {
+                job.yield_if_needed().await?;
+                continue;
             }
+            let is_match = match search_pair(job, pair, moment, &mut searching) {
+                Searched::Through(is_match) => is_match,
+                Searched::OutOfTime(value) => search_on(job, &value, &mut searching).await?,
+            };
+            if is_match != takes_missing {
+                let shard = job.shard.borrow();
+                // It may have gone meanwhile, and its ref serve another one.
+                if shard.index.value_since(pair, moment).is_some() {
+                    marked |= shard.index.postings(pair) & so_far;
+                }
+            }
+            job.yield_if_needed().await?;
         }
-        job.yield_if_needed().await?;
     }
     Ok(marked)
 }

@@ -32,8 +32,8 @@ struct ReadMemoryState {
     taken_bytes: Cell<usize>,
     /// By the reads' numbers, the oldest first.
     reads: RefCell<BTreeMap<u64, OneRead>>,
-    /// Which read may take of the last part.
-    has_last_part: Cell<Option<u64>>,
+    /// The read that may take of the last part, where one has begun to.
+    last_part_holder: Cell<Option<u64>>,
     /// Something was given back, or another read became the oldest, or may take of the last part.
     releases: Changes,
 }
@@ -74,7 +74,7 @@ impl ReadMemory {
             bytes_max,
             taken_bytes: Cell::default(),
             reads: RefCell::default(),
-            has_last_part: Cell::default(),
+            last_part_holder: Cell::default(),
             releases: Changes::default(),
         }))
     }
@@ -97,14 +97,14 @@ impl ReadMemory {
 
     /// Whether all may take so many bytes together, the last of which are a read's.
     fn fits(&self, number: u64, taken_bytes: usize) -> bool {
-        let ReadMemoryState { bytes_max, has_last_part, .. } = &*self.0;
+        let ReadMemoryState { bytes_max, last_part_holder, .. } = &*self.0;
         if taken_bytes <= bytes_max - bytes_max / LAST_PART || self.is_oldest(number) {
             return true;
         }
-        let is_its_own = has_last_part.get().is_none_or(|holder| holder == number);
+        let is_its_own = last_part_holder.get().is_none_or(|holder| holder == number);
         let fits = taken_bytes <= *bytes_max && is_its_own;
         if fits {
-            has_last_part.set(Some(number));
+            last_part_holder.set(Some(number));
         }
         fits
     }
@@ -185,9 +185,9 @@ impl Drop for OfRead {
             read.at_work -= 1;
             read.at_work
         });
-        let has_last_part = &memory.0.has_last_part;
-        if left == 0 && has_last_part.get() == Some(*number) {
-            has_last_part.set(None);
+        let last_part_holder = &memory.0.last_part_holder;
+        if left == 0 && last_part_holder.get() == Some(*number) {
+            last_part_holder.set(None);
             memory.0.releases.happen();
         }
     }

@@ -180,7 +180,7 @@ fn steady(size: Size, rounds: u32) -> Replay {
         options,
         warmup: size.pick(2, 2, 1),
         rate: None,
-        settle_s: size.pick(3.0, 0.0, 0.0),
+        settle_s: size.pick(2.0, 0.0, 0.0),
         place: Place::Apart,
         beside: None,
     }

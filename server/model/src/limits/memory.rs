@@ -54,9 +54,10 @@ const READ_SHARE: usize = 32;
 const QUERY_SHARE_MAX: usize = 4;
 const _: () = assert!(QUERY_SHARE_MAX == 4, "its refusal says a quarter");
 /// What reads collect in the shards gets this fraction of the limit, all shards together: 16 bytes for
-/// each series that fits. It is planned twice: the oldest read may have as much again beyond it.
+/// each series that fits.
 const SELECT_SHARE: usize = 28;
-const SELECTS_PLANNED: usize = 2;
+/// So many times that is planned: the oldest read may have as much again beyond it.
+pub const SELECTS_PLANNED: usize = 2;
 
 /// Reads of blocks on disk, and what is kept of their files, get this fraction of the limit, a half each.
 const BLOCK_SHARE: usize = 64;

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_refusal_that_passes_says_when_to_ask_again_and_no_other_does() {
-        let shards = [ShardReadError::TooManyCursors, ShardReadError::Moved];
+        let shards = [ShardReadError::TooManyCursors, ShardReadError::MemoryFull, ShardReadError::Moved];
         let mut passing =
             vec![ReadGateRejected.into(), ReadRejected::BudgetExceeded, FanoutError::from(Overloaded).into()];
         passing.extend(shards.map(|error| FanoutError::from(error).into()));

@@ -219,7 +219,9 @@ impl ReadRejected {
             | Self::SideThread(SideThreadError::Busy)
             | Self::Shards(
                 FanoutError::Overloaded(_)
-                | FanoutError::Refused(ShardReadError::TooManyCursors | ShardReadError::Moved),
+                | FanoutError::Refused(
+                    ShardReadError::TooManyCursors | ShardReadError::MemoryFull | ShardReadError::Moved,
+                ),
             ) => Cause::Overloaded,
             Self::Shards(FanoutError::Refused(ShardReadError::UnknownCursor | ShardReadError::Overtaken))
             | Self::TimedOut(_) => Cause::TimedOut,

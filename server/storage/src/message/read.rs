@@ -222,6 +222,9 @@ pub enum ShardReadError {
         /// What all reads may take.
         bytes_max: usize,
     },
+    /// Other reads have taken what it needs, and they may be waiting for it.
+    #[error("other reads have taken the memory for reads on a core: try again")]
+    MemoryFull,
     /// A cell has left the shard since the read's epoch. Asked again by the next one, it is answered.
     #[error("a part of the data moved to another core meanwhile: try again")]
     Moved,

@@ -2,8 +2,9 @@
 //!
 //! A read that finds none left waits for others to end. The oldest of all reads never waits: it is the
 //! oldest on every shard, so whatever others hold and wait for, one read goes on and ends. No read takes
-//! more than the bound; so all together take at most twice the bound: the bound, and what the oldest one
-//! has beyond it.
+//! more than the bound; so all together take twice the bound: the bound, and what the oldest one has beyond
+//! it. One that comes back later and is older still, as the next part of a query is, may find that taken. It is refused
+//! then: if it waited, two reads could wait for each other on two shards.
 //!
 //! Where the oldest one waits for its client, it is of no use to others that hold a part of what they need and wait for the
 //! rest. So the last quarter of the bound is one read's at a time, until its work here ends: then another one may go on.
@@ -18,6 +19,7 @@ use futures::future::select;
 use super::OrEnds;
 use crate::message::{ReadTicket, ShardReadError};
 use silverback_host::waiters::Changes;
+use silverback_model::limits::memory::SELECTS_PLANNED;
 
 /// The last part of so many of the bound is one read's at a time.
 const LAST_PART: usize = 4;
@@ -194,7 +196,7 @@ impl Drop for OfRead {
 }
 
 impl ReadReservation {
-    /// Takes so many bytes more, if they can be had now. An error: they never can.
+    /// Takes so many bytes more, if they can be had now. An error: they never can, or not without more than is planned.
     pub(super) fn try_grow(&mut self, bytes: usize) -> OrEnds<bool> {
         let Present { memory, number } = &self.read;
         let ReadMemoryState { bytes_max, taken_bytes, .. } = &*memory.0;
@@ -203,7 +205,11 @@ impl ReadReservation {
         if of_read.saturating_add(bytes) > *bytes_max {
             return Err(ShardReadError::TooLarge { bytes_max: *bytes_max });
         }
-        let fits = memory.fits(*number, taken_bytes.get().saturating_add(bytes));
+        let of_all = taken_bytes.get().saturating_add(bytes);
+        let fits = memory.fits(*number, of_all);
+        if fits && of_all > bytes_max.saturating_mul(SELECTS_PLANNED) {
+            return Err(ShardReadError::MemoryFull);
+        }
         if fits {
             memory.take(*number, bytes);
             self.bytes += bytes;
@@ -267,6 +273,20 @@ mod tests {
         let of_second = reserve(&second, 60).unwrap().expect("it is the oldest now");
         drop((of_second, of_third));
         assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[test]
+    fn a_read_that_comes_back_as_the_oldest_takes_no_more_than_is_planned() {
+        let memory = ReadMemory::new(100);
+        let tickets = [(); 3].map(|()| ReadTicket::issue());
+        let younger = [1, 2].map(|number| memory.of(&tickets[number]));
+        let _of_youngest = reserve(&younger[1], 75).unwrap().unwrap();
+        let of_oldest = reserve(&younger[0], 100).unwrap().expect("it is the oldest here");
+        let older = memory.of(&tickets[0]);
+        let mut of_older = reserve(&older, 20).unwrap().expect("it is planned");
+        assert_eq!((of_older.try_grow(6), memory.taken_bytes()), (Err(ShardReadError::MemoryFull), 195));
+        drop(of_oldest);
+        assert_eq!(of_older.try_grow(80), Ok(true));
     }
 
     #[test]

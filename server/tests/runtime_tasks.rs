@@ -11,8 +11,8 @@ use std::{
 use silverback_node_test_support::executors::{on_executors, options};
 use silverback_runtime as runtime;
 use silverback_runtime::{
-    Delivery, Executor, LaneSenders, OfferRejected, Options, Slicer, Stream, sleep, spawn, spawn_background,
-    spawn_essential,
+    Delivery, Executor, LaneSenders, OfferRejected, Options, Slicer, Stream, catch_panic, sleep, spawn,
+    spawn_background, spawn_essential,
 };
 use silverback_test_support::Waiting;
 
@@ -31,6 +31,15 @@ fn a_task_that_panics_ends_alone() {
         runtime::counts()
     });
     assert_eq!(counts[0].task_panics, 2);
+}
+
+#[test]
+fn who_catches_a_panic_goes_on_and_it_is_counted() {
+    let ended = on_executors(&options(1), |_: Executor<()>| async {
+        let panics = catch_panic(async { panic!("asked to") });
+        (panics.await, catch_panic(async { 7 }).await, runtime::counts().task_panics)
+    });
+    assert_eq!(ended, [(None::<()>, Some(7), 1)]);
 }
 
 /// Waits until `condition` holds; a test that waits too long fails.

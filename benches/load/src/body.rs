@@ -26,12 +26,12 @@ pub struct Body<'a> {
 impl BodyEncoder {
     /// An encoder of `version`, of no series yet.
     pub fn new(version: RemoteWrite) -> Self {
-        Self {
-            encoder: Encoder::new(version),
-            raw: Vec::new(),
-            compressed: Vec::new(),
-            snappy: snap::raw::Encoder::new(),
-        }
+        Self::of(Encoder::new(version))
+    }
+
+    /// What an encoder makes.
+    pub fn of(encoder: Encoder) -> Self {
+        Self { encoder, raw: Vec::new(), compressed: Vec::new(), snappy: snap::raw::Encoder::new() }
     }
 
     /// One request of these samples. Only a body that is too large for snappy fails.

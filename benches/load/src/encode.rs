@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Label;
+use crate::histograms::Histograms;
 use crate::scrapes::DefineSeries;
 
 /// The protocol's version.
@@ -48,37 +49,77 @@ pub struct Sample {
 
 /// Encodes the samples of the series that were defined.
 #[derive(Debug)]
-pub enum Encoder {
-    /// For 1.0.
+pub struct Encoder {
+    form: Form,
+    values: Values,
+}
+
+#[derive(Debug)]
+enum Form {
     V1(LabelsEncoder),
-    /// For 2.0.
     V2(SymbolsEncoder),
+}
+
+/// What a series has at a sample's time.
+#[derive(Debug)]
+enum Values {
+    Floats,
+    Histograms(Histograms),
 }
 
 impl Encoder {
     /// An encoder of `version`, of no series yet.
     pub fn new(version: RemoteWrite) -> Self {
-        match version {
-            RemoteWrite::V1 => Self::V1(LabelsEncoder::default()),
-            RemoteWrite::V2 => Self::V2(SymbolsEncoder::default()),
-        }
+        let form = match version {
+            RemoteWrite::V1 => Form::V1(LabelsEncoder::default()),
+            RemoteWrite::V2 => Form::V2(SymbolsEncoder::default()),
+        };
+        Self { form, values: Values::Floats }
+    }
+
+    /// The same, which puts a native histogram of so many buckets in each sample's place; `seed` is that of their counts.
+    pub fn of_histograms(version: RemoteWrite, buckets: usize, seed: u64) -> Self {
+        Self { values: Values::Histograms(Histograms::new(buckets, seed)), ..Self::new(version) }
     }
 
     /// Puts one request of these samples into `body`.
     pub fn encode(&mut self, samples: &[Sample], body: &mut Vec<u8>) {
         body.clear();
-        match self {
-            Self::V1(encoder) => encoder.encode(samples, body),
-            Self::V2(encoder) => encoder.encode(samples, body),
+        match &mut self.form {
+            Form::V1(encoder) => encoder.encode(samples, &mut self.values, body),
+            Form::V2(encoder) => encoder.encode(samples, &mut self.values, body),
         }
     }
 }
 
 impl DefineSeries for Encoder {
     fn define(&mut self, slot: usize, labels: &[Label], metric_type: MetricType, help: &str) {
+        let metric_type = match &mut self.values {
+            Values::Floats => metric_type,
+            Values::Histograms(histograms) => {
+                histograms.define(slot);
+                MetricType::Histogram
+            }
+        };
+        match &mut self.form {
+            Form::V1(encoder) => encoder.define(slot, labels),
+            Form::V2(encoder) => encoder.define(slot, labels, metric_type, help),
+        }
+    }
+}
+
+impl Values {
+    /// Puts what stands for a sample, and returns the field of a series that it goes into, in either version.
+    fn put(&mut self, sample: &Sample, version: RemoteWrite, out: &mut Vec<u8>) -> u8 {
         match self {
-            Self::V1(encoder) => encoder.define(slot, labels),
-            Self::V2(encoder) => encoder.define(slot, labels, metric_type, help),
+            Self::Floats => {
+                put_sample(out, sample);
+                2
+            }
+            Self::Histograms(histograms) => {
+                histograms.put(sample, out);
+                if version == RemoteWrite::V1 { 4 } else { 3 }
+            }
         }
     }
 }
@@ -90,11 +131,13 @@ pub enum MetricType {
     Counter = 1,
     /// Goes both ways.
     Gauge = 2,
+    /// Counts by buckets.
+    Histogram = 3,
 }
 
 /// Remote write 1.0: every series carries its labels.
 #[derive(Debug, Default)]
-pub struct LabelsEncoder {
+struct LabelsEncoder {
     series: Vec<Vec<u8>>,
 }
 
@@ -114,21 +157,21 @@ impl LabelsEncoder {
         }
     }
 
-    fn encode(&self, samples: &[Sample], body: &mut Vec<u8>) {
+    fn encode(&self, samples: &[Sample], values: &mut Values, body: &mut Vec<u8>) {
         let mut encoded = Vec::new();
         for sample in samples {
             let labels = &self.series[sample.series];
-            put_sample(&mut encoded, sample);
+            let field = values.put(sample, RemoteWrite::V1, &mut encoded);
             put_length(body, 1, labels.len() + bytes_len(encoded.len()));
             body.extend_from_slice(labels);
-            put_bytes(body, 2, &encoded);
+            put_bytes(body, field, &encoded);
         }
     }
 }
 
 /// Remote write 2.0: a request has a table of symbols, and its series refer to it.
 #[derive(Debug, Default)]
-pub struct SymbolsEncoder {
+struct SymbolsEncoder {
     texts: Texts,
     series: Vec<SymbolSeries>,
     /// Each text's symbol in the request of this number.
@@ -160,7 +203,7 @@ impl SymbolsEncoder {
         }
     }
 
-    fn encode(&mut self, samples: &[Sample], body: &mut Vec<u8>) {
+    fn encode(&mut self, samples: &[Sample], values: &mut Values, body: &mut Vec<u8>) {
         self.symbols.resize(self.texts.all.len(), (0, 0));
         self.request += 1;
         self.encoded_series.clear();
@@ -175,7 +218,7 @@ impl SymbolsEncoder {
                 let text = &self.texts.all[number].text;
                 put_varint(&mut references, table.symbol(&mut self.symbols[number], text));
             }
-            put_sample(&mut encoded, sample);
+            let field = values.put(sample, RemoteWrite::V2, &mut encoded);
             metadata.clear();
             put_integer(&mut metadata, 1, series.metric_type as u64);
             let help = &self.texts.all[series.help].text;
@@ -183,7 +226,7 @@ impl SymbolsEncoder {
             let length = [&references, &encoded, &metadata].iter().map(|part| bytes_len(part.len())).sum();
             put_length(&mut self.encoded_series, 5, length);
             put_bytes(&mut self.encoded_series, 1, &references);
-            put_bytes(&mut self.encoded_series, 2, &encoded);
+            put_bytes(&mut self.encoded_series, field, &encoded);
             put_bytes(&mut self.encoded_series, 5, &metadata);
         }
         body.extend_from_slice(&self.encoded_series);
@@ -260,12 +303,12 @@ fn put_sample(out: &mut Vec<u8>, sample: &Sample) {
     put_integer(out, 2, sample.timestamp_ms.cast_unsigned());
 }
 
-fn put_integer(out: &mut Vec<u8>, field: u8, value: u64) {
+pub(crate) fn put_integer(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(field << 3);
     put_varint(out, value);
 }
 
-fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     put_length(out, field, bytes.len());
     out.extend_from_slice(bytes);
 }
@@ -275,7 +318,7 @@ fn put_length(out: &mut Vec<u8>, field: u8, length: usize) {
     put_varint(out, length as u64);
 }
 
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -356,6 +399,27 @@ mod tests {
     fn both_versions_read_back_and_a_slot_can_stand_for_another_series() {
         check(RemoteWrite::V1, read_v1);
         check(RemoteWrite::V2, read_v2);
+    }
+
+    #[test]
+    fn histograms_stand_in_the_place_of_samples_in_both_versions() {
+        let samples = [7, 8].map(|timestamp_ms| Sample { series: 0, timestamp_ms, value: 1.0 });
+        let times = |histograms: Vec<i64>| assert_eq!(histograms, [7, 8]);
+        let encoded = |version| {
+            let (mut encoder, mut body) = (Encoder::of_histograms(version, 40, 1), Vec::new());
+            encoder.define(0, &labels("node"), MetricType::Counter, "Whether it is up.");
+            encoder.encode(&samples, &mut body);
+            body
+        };
+        let v1 = prometheus::WriteRequest::decode(encoded(RemoteWrite::V1).as_slice()).expect("version 1");
+        assert!(v1.timeseries.iter().all(|series| series.samples.is_empty() && series.labels.len() == 2));
+        times(v1.timeseries.iter().flat_map(|series| &series.histograms).map(|h| h.timestamp).collect());
+        let v2 = write_v2::Request::decode(encoded(RemoteWrite::V2).as_slice()).expect("version 2");
+        assert!(v2.timeseries.iter().all(|series| {
+            let metadata = series.metadata.as_ref().expect("metadata");
+            series.samples.is_empty() && metadata.r#type == MetricType::Histogram as i32
+        }));
+        times(v2.timeseries.iter().flat_map(|series| &series.histograms).map(|h| h.timestamp).collect());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! bodies to a receiver, and what a process spends on it. `silverctl load` and the benches send it.
 //!
 //! In reading order: numbers by a seed (`random`, `values`), what a target exposes (`catalogue`,
-//! `fleet`; in which order its labels come, `label_order`), when it is scraped (`scrapes`), how samples become bodies (`encode`, `body`), when they
+//! `fleet`; in which order its labels come, `label_order`), when it is scraped (`scrapes`), how samples become bodies (`encode`, `histograms`, `body`), when they
 //! are due (`pace`), the one HTTP client that posts them (`connection`), what is measured (`usage`,
 //! `figures`, `machine`), and the same load prepared ahead and replayed from memory ([`replay`]).
 //!
@@ -20,6 +20,8 @@ pub mod fleet;
 pub mod label_order;
 
 pub mod encode;
+
+mod histograms;
 
 pub mod scrapes;
 

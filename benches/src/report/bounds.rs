@@ -114,6 +114,8 @@ pub const TARGETS: &[Target] = &[
     scale("skewed", 1.5),
     own("scale", figure::PER_CPU_S, "two-shards", "one-shard", 0.97),
     own("scale", figure::PER_S, "two-shards", "one-shard", 1.8),
+    beside("histograms", figure::PER_CPU_S, "histograms-1", Side::PrometheusCurrent, Limit::AtLeast(8.0)),
+    beside("histograms", figure::PER_CPU_S, "histograms-2", Side::PrometheusCurrent, Limit::AtLeast(8.0)),
     own("grpc", figure::PER_CPU_S, "streams", "remote-write", 2.5),
     own("grpc", figure::PER_CPU_S, "streams-1000", "streams", 0.8),
     beside("tls", figure::PER_CPU_S, "tls", Side::NodeTls, Limit::AtMost(1.15)),

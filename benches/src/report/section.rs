@@ -55,7 +55,7 @@ const OURS_TO_ITS_RATE: Column = column(RATE_RATIO, "silverback's to it", 1.0, 2
 const TO_OURS: Column = column(RATIO, "to silverback's", 1.0, 2);
 
 /// All parts, in the document's order.
-pub const LAYOUTS: [Layout; 9] = [
+pub const LAYOUTS: [Layout; 10] = [
     Layout {
         name: "writes",
         title: "Remote write, closed loop",
@@ -75,6 +75,19 @@ pub const LAYOUTS: [Layout; 9] = [
         title: "One shard and two",
         columns: &[PER_CPU_S, OURS_TO_IT, PER_S, OURS_TO_ITS_RATE, P99, CELLS_MOVED],
         compared: &[(figure::PER_CPU_S, RATIO), (figure::PER_S, RATE_RATIO)],
+        better: Better::More,
+    },
+    Layout {
+        name: "histograms",
+        title: "Native histograms",
+        columns: &[
+            column(figure::PER_CPU_S, "k histograms a server CPU second", 1e3, 0),
+            OURS_TO_IT,
+            P50,
+            P99,
+            RESIDENT,
+        ],
+        compared: &[(figure::PER_CPU_S, RATIO)],
         better: Better::More,
     },
     Layout {

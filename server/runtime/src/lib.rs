@@ -85,7 +85,7 @@ pub use peers::{Peer, shown_address};
 pub use shutdown::Shutdown;
 pub use side_thread::{SideThread, SideThreadError};
 pub use slices::{Slice, Slicer};
-pub use tasks::{spawn, spawn_background, spawn_essential};
+pub use tasks::{catch_panic, spawn, spawn_background, spawn_essential};
 pub use timers::{Elapsed, now, reactor_polled, sleep, timeout};
 
 // Where the models in `tests/loom` have it.

@@ -52,10 +52,19 @@ fn spawn_into(queue: TaskQueueHandle, future: impl Future<Output = ()> + 'static
 }
 
 async fn contained(future: impl Future<Output = ()>) {
-    if let Err(panic) = AssertUnwindSafe(future).catch_unwind().await {
-        counters::with(|c| c.task_panics += 1);
-        tracing::error!(panic = panic_text(&*panic), "a task panicked; it alone is ended");
-    }
+    let _ended_or_panicked = catch_panic(future).await;
+}
+
+/// Runs `future` to its end. `None`: it panicked, which is logged and counted.
+pub async fn catch_panic<T>(future: impl Future<Output = T>) -> Option<T> {
+    AssertUnwindSafe(future)
+        .catch_unwind()
+        .await
+        .map_err(|panic| {
+            counters::with(|c| c.task_panics += 1);
+            tracing::error!(panic = panic_text(&*panic), "a task panicked; it alone is ended");
+        })
+        .ok()
 }
 
 /// Runs `future` to its end; a panic in it ends the process.

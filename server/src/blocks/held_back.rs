@@ -31,13 +31,15 @@ pub enum Pass {
 #[derive(Debug)]
 pub struct HeldBack {
     released_ms: AtomicI64,
+    in_blocks_ms: AtomicI64,
     fails: AtomicBool,
 }
 
 impl Default for HeldBack {
     fn default() -> Self {
         // Until it was looked what is in blocks.
-        Self { released_ms: AtomicI64::new(i64::MIN), fails: AtomicBool::new(false) }
+        let [released_ms, in_blocks_ms] = [(); 2].map(|()| AtomicI64::new(i64::MIN));
+        Self { released_ms, in_blocks_ms, fails: AtomicBool::new(false) }
     }
 }
 
@@ -50,6 +52,16 @@ impl HeldBack {
     /// Up to where retention may drop, in ms.
     pub(crate) fn released_ms(&self) -> i64 {
         self.released_ms.load(Ordering::Acquire)
+    }
+
+    /// What is older and in memory is in blocks now, whatever retention keeps. It goes back where something comes late.
+    pub(crate) fn note_in_blocks(&self, before_ms: i64) {
+        self.in_blocks_ms.store(before_ms, Ordering::Release);
+    }
+
+    /// Before when memory has nothing that isn't in a block, in ms.
+    pub(crate) fn in_blocks_ms(&self) -> i64 {
+        self.in_blocks_ms.load(Ordering::Acquire)
     }
 
     /// How the last step of cutting went.

@@ -71,7 +71,9 @@ async fn drop_singles(core: Rc<CoreContext>, shard: Rc<RefCell<Shard>>, log: Dis
     while !core.shutdown.is_requested() {
         sleep(SINGLES_LOOK).await;
         let host = ExecutorHost::new(core.slicer.clone());
-        let dropped = singles::drop_singles(&shard, &log, &host, host.monotonic_us()).await;
+        let in_blocks_ms =
+            core.node.blocks.as_ref().map_or(i64::MAX, |blocks| blocks.held_back.in_blocks_ms());
+        let dropped = singles::drop_singles(&shard, &log, &host, (host.monotonic_us(), in_blocks_ms)).await;
         if dropped > 0 {
             tracing::info!(
                 dropped,

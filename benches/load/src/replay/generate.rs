@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::body::BodyEncoder;
 use crate::catalogue::Label;
-use crate::encode::{MetricType, RemoteWrite};
+use crate::encode::{Encoder, MetricType, RemoteWrite};
 use crate::fleet::{Fleet, FleetError, FleetOptions};
 use crate::label_order::LabelOrder;
 use crate::replay::arrival::Arrival;
@@ -68,6 +68,10 @@ pub struct GenerateOptions {
     #[arg(long, value_enum, default_value_t)]
     #[serde(default)]
     pub arrival: Arrival,
+    /// A native histogram of so many buckets in the place of each float; 0: floats
+    #[arg(long, value_name = "BUCKETS", default_value_t = 0)]
+    #[serde(default)]
+    pub histograms: usize,
 }
 
 fn label(text: &str) -> Result<Label, String> {
@@ -126,6 +130,7 @@ impl Default for GenerateOptions {
             labels: Vec::new(),
             label_order: LabelOrder::Sorted,
             arrival: Arrival::InOrder,
+            histograms: 0,
         }
     }
 }
@@ -183,7 +188,7 @@ where
     options.share(&fleet, 0)?;
     for connection in 0..options.connections {
         let mut scrapes = options.share(&fleet, connection)?;
-        let mut series = Series::new(options);
+        let mut series = Series::new(options, connection);
         let mut samples = Vec::with_capacity(options.batch);
         let mut kept = Vec::new();
         while let Some(round) = scrapes.next_batch(options.batch, &mut samples, &mut series) {
@@ -213,8 +218,16 @@ struct Series {
 }
 
 impl Series {
-    fn new(options: &GenerateOptions) -> Self {
-        Self { encoder: BodyEncoder::new(options.remote_write), order: options.label_order, defined: 0 }
+    fn new(options: &GenerateOptions, connection: usize) -> Self {
+        let GenerateOptions { remote_write, label_order, histograms, seed, .. } = *options;
+        let encoder = match histograms {
+            0 => BodyEncoder::new(remote_write),
+            buckets => {
+                let seed = seed.wrapping_add(connection as u64);
+                BodyEncoder::of(Encoder::of_histograms(remote_write, buckets, seed))
+            }
+        };
+        Self { encoder, order: label_order, defined: 0 }
     }
 }
 
@@ -286,6 +299,18 @@ pub(crate) mod tests {
         let names = label_names(&GenerateOptions { labels, ..small(RemoteWrite::V1) });
         assert!(names.iter().all(|names| names.last().is_some_and(|last| last == "zzz")));
         assert!(label("zzz").is_err());
+    }
+
+    #[test]
+    fn histograms_come_as_often_as_floats_and_make_larger_bodies() {
+        let floats = small(RemoteWrite::V2);
+        let histograms = GenerateOptions { histograms: 40, ..floats.clone() };
+        let (of_floats, of_histograms) = (collect(&floats), collect(&histograms));
+        let samples = |all: &[(usize, u32, usize, Vec<u8>)]| all.iter().map(|r| r.2).sum::<usize>();
+        let bytes = |all: &[(usize, u32, usize, Vec<u8>)]| all.iter().map(|r| r.3.len()).sum::<usize>();
+        assert_eq!(samples(&of_floats), samples(&of_histograms));
+        assert!(bytes(&of_histograms) > bytes(&of_floats));
+        assert_eq!(of_histograms, collect(&histograms));
     }
 
     #[test]

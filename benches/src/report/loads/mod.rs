@@ -173,14 +173,14 @@ fn steady(size: Size, rounds: u32) -> Replay {
     let options = GenerateOptions {
         targets: size.pick(200, 100, 10),
         series: 500,
-        rounds: if rounds == 0 { size.pick(120, 40, 6) } else { rounds },
+        rounds: if rounds == 0 { size.pick(90, 40, 6) } else { rounds },
         ..GenerateOptions::default()
     };
     Replay {
         options,
         warmup: size.pick(2, 2, 1),
         rate: None,
-        settle_s: size.pick(2.0, 0.0, 0.0),
+        settle_s: size.pick(1.0, 0.0, 0.0),
         place: Place::Apart,
         beside: None,
     }
@@ -247,8 +247,8 @@ mod tests {
             let Work::Replay(replay) = &load.work else { panic!("{name} is no replay") };
             replay.rounds_for(side)
         };
-        assert_eq!(rounds("steady-1", Side::Node), 120);
-        assert_eq!(rounds("steady-1", Side::Prometheus), 2 + 11);
+        assert_eq!(rounds("steady-1", Side::Node), 90);
+        assert_eq!(rounds("steady-1", Side::Prometheus), 2 + 8);
         assert_eq!(rounds("new-series", Side::VictoriaMetrics), 3);
         assert_eq!(rounds("paced", Side::Prometheus), 12);
     }

@@ -1,20 +1,50 @@
-//! What isn't remote write as fast as it is answered: a fixed rate, gRPC, TLS, senders that reconnect, restarts and reads.
+//! What isn't floats by remote write as fast as they are answered: native histograms, a fixed rate, gRPC, TLS, senders that reconnect, restarts and reads.
 
 use silverback_load::replay::generate::GenerateOptions;
 use silverback_load::wire::Handshake;
 
 use super::Side::{
-    self, Node, NodeTls, Prometheus, PrometheusCurrent, VictoriaMetrics, VictoriaMetricsCurrent,
+    self, Contender, Node, NodeMemory, NodeTls, Prometheus, PrometheusCurrent, VictoriaMetrics,
+    VictoriaMetricsCurrent,
 };
-use super::{EVERYONE, Load, Reconnects, Replay, Size, Streams, Work, steady};
+use super::writes::version_2;
+use super::{Load, Reconnects, Replay, Size, Streams, Work, steady};
 
+/// Who is asked how long an answer takes.
+const PACED: [Side; 6] =
+    [Node, Contender, VictoriaMetrics, VictoriaMetricsCurrent, Prometheus, PrometheusCurrent];
 const READERS: [Side; 5] = [Node, VictoriaMetrics, VictoriaMetricsCurrent, Prometheus, PrometheusCurrent];
+/// In each native histogram.
+const HISTOGRAM_BUCKETS: usize = 40;
 /// Senders that reconnect begin before what is measured beside them, and end after it.
 const RECONNECTS_LONGER_S: f64 = 5.0;
 
 /// All of them.
 pub(super) fn all(size: Size) -> Vec<Load> {
-    [others, reconnects].map(|part| part(size)).concat()
+    [histograms, others, reconnects].map(|part| part(size)).concat()
+}
+
+/// Native histograms.
+fn histograms(size: Size) -> Vec<Load> {
+    let mut work = steady(size, size.pick(100, 20, 6));
+    work.options.targets = size.pick(20, 10, 4);
+    work.options.connections = size.pick(8, 8, 4);
+    work.options.histograms = HISTOGRAM_BUCKETS;
+    let load = |name, what, work| Load {
+        name,
+        section: "histograms",
+        what,
+        sides: vec![Node, NodeMemory, PrometheusCurrent],
+        work: Work::Replay(work),
+    };
+    vec![
+        load(
+            "histograms-1",
+            "10 k series of integer histograms, 40 buckets each, 2,000 a request, 8 connections, remote write 1",
+            work.clone(),
+        ),
+        load("histograms-2", "the same over remote write 2", version_2(work)),
+    ]
 }
 
 fn others(size: Size) -> Vec<Load> {
@@ -30,7 +60,7 @@ fn others(size: Size) -> Vec<Load> {
     };
     let fleet = |targets, rounds| GenerateOptions { targets, rounds, ..steady(size, 0).options };
     vec![
-        load("paced", "latency", "100 k samples a second, 2,000 a request", &EVERYONE, Work::Replay(paced)),
+        load("paced", "latency", "100 k samples a second, 2,000 a request", &PACED, Work::Replay(paced)),
         load(
             "remote-write",
             "grpc",
@@ -86,7 +116,7 @@ fn others(size: Size) -> Vec<Load> {
 /// Senders that stay, beside others that connect again for each request.
 fn reconnects(size: Size) -> Vec<Load> {
     let (rate, per_s) = size.pick((100_000.0, 1_000.0), (50_000.0, 500.0), (10_000.0, 100.0));
-    let alone = Replay { rate: Some(rate), settle_s: 0.0, ..steady(size, size.pick(32, 12, 6)) };
+    let alone = Replay { rate: Some(rate), settle_s: 0.0, ..steady(size, size.pick(22, 12, 6)) };
     let measured_s = f64::from(alone.options.rounds) * alone.options.total_series() as f64 / rate;
     let senders = size.pick(32, 32, 4);
     let series = 10;

@@ -69,20 +69,20 @@ fn requests(size: Size) -> Vec<Load> {
             "batch-10",
             "100 k series, 10 samples a request, 8 connections",
             &FEW,
-            batches(size, 10, size.pick(14, 6, 4)),
+            batches(size, 10, size.pick(10, 6, 4)),
         ),
         write(
             "batch-100",
             "100 k series, 100 samples a request, 8 connections",
             &both,
-            batches(size, 100, size.pick(60, 20, 6)),
+            batches(size, 100, size.pick(45, 20, 6)),
         ),
     ]
 }
 
 fn connections(size: Size) -> Vec<Load> {
     let over = |connections: usize| {
-        let mut work = steady(size, size.pick(60, 30, 6));
+        let mut work = steady(size, size.pick(45, 30, 6));
         work.options.connections = connections;
         work
     };
@@ -100,7 +100,7 @@ fn connections(size: Size) -> Vec<Load> {
 }
 
 fn labels(size: Size) -> Vec<Load> {
-    let rounds = size.pick(60, 20, 6);
+    let rounds = size.pick(45, 20, 6);
     // The table of known labels has grown by then to what unsorted ones need.
     let warmup = size.pick(20, 8, 1);
     let in_order = |label_order| {
@@ -173,7 +173,7 @@ pub(super) fn batches(size: Size, batch: usize, rounds: u32) -> Replay {
 
 /// A connection for each target.
 pub(super) fn many_connections(size: Size) -> Replay {
-    let mut work = batches(size, 100, size.pick(60, 30, 6));
+    let mut work = batches(size, 100, size.pick(45, 30, 6));
     work.options.connections = size.pick(1000, 200, 20);
     work.options.targets = work.options.connections;
     work.options.series = 100;

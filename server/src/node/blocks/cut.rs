@@ -148,6 +148,7 @@ impl Keeper {
         let took_us = began.elapsed().as_micros() as u64;
         self.blocks.counts.cut_us.fetch_add(took_us, Ordering::Relaxed);
         let Some(FinishedBlock { meta, bytes }) = written? else { return Ok(false) };
+        self.check_readable(ulid).await?;
         let (stats, took_ms) = (meta.stats, took_us / 1000);
         let (series, samples) = (stats.num_series, stats.num_samples);
         let counts = &self.blocks.counts;
@@ -167,6 +168,21 @@ impl Keeper {
         counts.cut_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.blocks.changed.tell();
         Ok(true)
+    }
+}
+
+impl Keeper {
+    /// Whether reads can be answered from a block that was written a moment ago; one that can't be opened yet is looked at
+    /// again. A damaged one goes: with it, its range would count as cut.
+    async fn check_readable(&self, ulid: Ulid) -> Result<(), KeeperError> {
+        let unread = self.reader.node.local_blocks.unread().await?.map_err(KeeperError::Directory)?;
+        if !unread.set_aside.contains(&ulid) {
+            return Ok(());
+        }
+        let blocks = Arc::clone(&self.blocks);
+        let deleted = self.blocks.thread.run(move || blocks.dir.delete(ulid)).await?;
+        deleted.map_err(|error| KeeperError::Deletion(ulid, error))?;
+        Err(KeeperError::Damaged(ulid))
     }
 }
 

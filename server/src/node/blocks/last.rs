@@ -149,7 +149,7 @@ impl Keeper {
 
     /// Of ranges that were cut before they were over, what the memory had.
     fn held_so_far(&self) -> BTreeMap<BlockRange, Vec<u64>> {
-        let cuts = self.listed.blocks.values().filter_map(|block| block.cut.as_ref());
+        let cuts = self.readable_blocks().filter_map(|block| block.cut.as_ref());
         let so_far = cuts.filter(|cut| cut.is_so_far);
         so_far.map(|cut| (BlockRange::of(cut.begin_ms), cut.held.clone())).collect()
     }

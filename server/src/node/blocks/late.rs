@@ -103,8 +103,10 @@ impl Keeper {
     /// of late samples.
     pub(super) fn released_ms(&mut self, memory: &Memory, due: &[BlockRange], late: &[BlockRange]) -> i64 {
         self.late.note(late.iter().copied(), memory.horizon_ms);
-        let unsettled = late.iter().find(|range| !self.settled.contains(range));
-        let begins_ms = [due.first(), unsettled].into_iter().flatten().map(|range| range.begin_ms());
+        let unsettled = late.iter().find(|range| !self.settled.contains(range)).copied();
+        let unopened = self.first_unopened(memory).map(|(range, _)| range);
+        let waiting = [due.first().copied(), unsettled, unopened];
+        let begins_ms = waiting.into_iter().flatten().map(|range| range.begin_ms());
         begins_ms.fold(self.late.clear_ms.min(memory.horizon_ms), i64::min)
     }
 
@@ -173,7 +175,7 @@ impl Keeper {
         let is_of_range = move |block: &&LocalBlock| {
             block.cut.as_ref().is_some_and(|cut| BlockRange::of(cut.begin_ms) == range)
         };
-        self.listed.blocks.values().filter(is_of_range).map(|block| block.ulid)
+        self.readable_blocks().filter(is_of_range).map(|block| block.ulid)
     }
 
     /// By range, what the memory had when the newest block of it was cut.

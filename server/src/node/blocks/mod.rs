@@ -18,6 +18,7 @@ use futures::channel::oneshot;
 use futures::future::select;
 
 use crate::api::query::Reader;
+use crate::api::query::local_blocks::UnreadBlocks;
 use crate::api::query::read_rejected::ReadRejected;
 use crate::blocks::{
     BlockList, BlockRange, Blocks, CutProgress, LocalBlock, RetentionBounds, Schedule, USUAL_WAIT_MS_MAX,
@@ -29,7 +30,7 @@ use crate::node::shipping;
 use crate::node::trusted_clock::{HeardTime, TrustedClock};
 use crate::routing::fanout::{FanoutError, stats};
 use silverback_block::Ulid;
-use silverback_runtime::{SideThreadError, now, sleep, spawn_background};
+use silverback_runtime::{SideThreadError, catch_panic, now, sleep, spawn_background};
 
 /// Between two looks at what is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -53,21 +54,22 @@ pub(in crate::node) fn start(reader: Rc<Reader>, clock: TrustedClock, seed: u64)
     spawn_background(async move {
         let restored = reader.node.restored.reached(reader.node.cpus.len());
         select(pin!(restored), pin!(reader.shutdown.requested())).await;
-        let keeper = Keeper {
-            schedule: Schedule::new(reader.config.blocks_delay, seed),
-            clock,
-            heard: HeardTime::default(),
-            listed: BlockList::default(),
-            empty: BTreeSet::new(),
-            settled: BTreeSet::new(),
-            late: LateTurn::default(),
-            waits_long: false,
-            retry: Retry::default(),
-            blocks,
-            reader,
-        };
-        // Nobody may want it.
-        drop(give.send(keeper.keep().await));
+        loop {
+            let keeper =
+                Keeper::new(&reader, &blocks, clock.clone(), Schedule::new(reader.config.blocks_delay, seed));
+            if let Some(keeper) = catch_panic(keeper.keep()).await {
+                // Nobody may want it.
+                drop(give.send(keeper));
+                return;
+            }
+            // Another one begins as at a start: it compares all that memory has with what is in blocks.
+            blocks.counts.failed.fetch_add(1, Ordering::Relaxed);
+            blocks.held_back.note(CutProgress::Fails);
+            select(pin!(sleep(RETRY_MAX)), pin!(reader.shutdown.requested())).await;
+            if reader.shutdown.is_requested() {
+                return;
+            }
+        }
     });
     Some(KeeperEnd(end))
 }
@@ -90,6 +92,12 @@ enum KeeperError {
     /// A range can't be cut.
     #[error(transparent)]
     Cut(#[from] ReadRejected),
+    /// Reads are answered from no block that has its range.
+    #[error("block {0} can't be opened: memory keeps what it has")]
+    Unopened(Ulid),
+    /// What was written isn't what is read back.
+    #[error("block {0} was damaged as soon as it was written, and was deleted: its range is cut again")]
+    Damaged(Ulid),
 }
 
 /// What a step came to.
@@ -120,8 +128,10 @@ pub(crate) struct Keeper {
     schedule: Schedule,
     clock: TrustedClock,
     heard: HeardTime,
-    /// What was there at the last look.
+    /// What was there at the last look, ...
     listed: BlockList,
+    /// ... and what of it can't be read.
+    unread: UnreadBlocks,
     /// Ranges without a sample: no block says that they are done.
     empty: BTreeSet<BlockRange>,
     /// Ranges whose late samples are all marked by the shards: they were cut, or compared with their blocks, since the
@@ -140,6 +150,24 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
+    /// One that knows nothing yet of what is in blocks.
+    fn new(reader: &Rc<Reader>, blocks: &Arc<Blocks>, clock: TrustedClock, schedule: Schedule) -> Self {
+        Self {
+            reader: Rc::clone(reader),
+            blocks: Arc::clone(blocks),
+            schedule,
+            clock,
+            heard: HeardTime::default(),
+            listed: BlockList::default(),
+            unread: UnreadBlocks::default(),
+            empty: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            late: LateTurn::default(),
+            waits_long: false,
+            retry: Retry::default(),
+        }
+    }
+
     async fn keep(mut self) -> Self {
         while !self.reader.shutdown.is_requested() {
             let wait = match self.step().await {
@@ -175,9 +203,10 @@ impl Keeper {
         let cut = self.cut_one(ranges, &memory, &late).await;
         // Whatever became of that: a full disk gets no emptier by waiting.
         let deleted = self.delete_old(&memory).await;
-        match cut? {
-            Step::Done => Ok(Step::Done),
-            Step::Nothing => deleted,
+        match (cut?, deleted?, self.first_unopened(&memory)) {
+            (Step::Done, ..) => Ok(Step::Done),
+            (Step::Nothing, _, Some((_, ulid))) => Err(KeeperError::Unopened(ulid)),
+            (Step::Nothing, deleted, None) => Ok(deleted),
         }
     }
 
@@ -185,6 +214,7 @@ impl Keeper {
     fn release(&mut self, memory: &Memory, due: &[BlockRange], late: &[BlockRange]) {
         let released_ms = self.released_ms(memory, due, late);
         self.blocks.held_back.release(released_ms);
+        self.blocks.held_back.note_in_blocks(self.in_blocks_ms(memory, late));
         let oldest_ms = memory.range_ms.map_or(i64::MAX, |(oldest_ms, _)| oldest_ms);
         let kept_from_ms = self.blocks.held_back.released_ms().max(oldest_ms);
         let wait_ms = memory.horizon_ms.saturating_sub(kept_from_ms);
@@ -199,6 +229,17 @@ impl Keeper {
             (false, true) => tracing::info!("memory's retention goes on: what it waited for is in blocks"),
             (true, true) | (false, false) => {}
         }
+    }
+
+    /// What is older and in memory is in blocks that reads are answered from.
+    fn in_blocks_ms(&self, memory: &Memory, late: &[BlockRange]) -> i64 {
+        let Some((oldest_ms, newest_ms)) = memory.range_ms else { return i64::MIN };
+        let done = self.done();
+        let mut in_memory = BlockRange::between(oldest_ms.max(memory.from_ms), newest_ms);
+        let first = in_memory.find(|range| !done.contains(range));
+        let unopened = self.first_unopened(memory).map(|(range, _)| range);
+        let missing = [first, late.first().copied(), unopened].into_iter().flatten();
+        missing.map(BlockRange::begin_ms).min().unwrap_or_else(|| BlockRange::of(newest_ms).end_ms())
     }
 
     /// Cuts the first range that can be cut, or else what came late.
@@ -250,6 +291,15 @@ impl Keeper {
             }
         }
         self.listed = listed;
+        let unread = self.reader.node.local_blocks.unread().await?.map_err(KeeperError::Directory)?;
+        for ulid in unread.set_aside.difference(&self.unread.set_aside) {
+            if let Some(cut) = self.listed.blocks.get(ulid).and_then(|block| block.cut.as_ref()) {
+                // What it had may be in no other.
+                self.settled.remove(&BlockRange::of(cut.begin_ms));
+                self.late.call();
+            }
+        }
+        self.unread = unread;
         Ok(())
     }
 
@@ -280,6 +330,11 @@ impl Keeper {
         done
     }
 
+    /// Blocks that aren't set aside: what is in those is to be cut again as long as memory has it.
+    fn readable_blocks(&self) -> impl Iterator<Item = &LocalBlock> {
+        self.listed.blocks.values().filter(|block| !self.unread.set_aside.contains(&block.ulid))
+    }
+
     /// The blocks that this node cut of ranges that were over, each with its range. Others' say nothing of what is in
     /// memory.
     fn own_blocks(&self) -> impl Iterator<Item = (BlockRange, &LocalBlock)> {
@@ -287,7 +342,13 @@ impl Keeper {
             let cut = block.cut.as_ref().filter(|cut| !cut.is_so_far)?;
             Some(BlockRange::of(cut.begin_ms))
         };
-        self.listed.blocks.values().filter_map(move |block| Some((own(block)?, block)))
+        self.readable_blocks().filter_map(move |block| Some((own(block)?, block)))
+    }
+
+    /// The first range of which memory has anything and a block can't be opened: reads find it in memory alone.
+    fn first_unopened(&self, memory: &Memory) -> Option<(BlockRange, Ulid)> {
+        let blocks = self.own_blocks().map(|(range, block)| (range, block.ulid));
+        first_unopened(blocks, &self.unread.unopened, memory)
     }
 
     async fn delete_old(&mut self, memory: &Memory) -> Result<Step, KeeperError> {
@@ -311,6 +372,17 @@ impl Keeper {
         };
         self.blocks.thread.run(delete).await?
     }
+}
+
+fn first_unopened(
+    blocks: impl Iterator<Item = (BlockRange, Ulid)>,
+    unopened: &BTreeSet<Ulid>,
+    memory: &Memory,
+) -> Option<(BlockRange, Ulid)> {
+    let (oldest_ms, newest_ms) = memory.range_ms?;
+    let is_in_memory =
+        |range: BlockRange| range.end_ms() > oldest_ms.max(memory.from_ms) && range.begin_ms() <= newest_ms;
+    blocks.filter(|(range, ulid)| is_in_memory(*range) && unopened.contains(ulid)).min()
 }
 
 /// When what failed is tried again.
@@ -341,6 +413,29 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use silverback_model::limits::CHUNK_RANGE_MS;
+
+    const H2: i64 = CHUNK_RANGE_MS;
+
+    #[test]
+    fn memory_keeps_the_first_range_that_it_has_and_reads_find_in_no_open_block() {
+        let ulid = |number: i64| Ulid::from_parts(0, number as u128);
+        let blocks = || (1..=8).rev().map(|number| (BlockRange::of(number * H2), ulid(number)));
+        let check = |range_ms, from_ms, unopened: &[i64], expect: Option<i64>| {
+            let (uncut, unopened) = (BTreeMap::new(), unopened.iter().map(|number| ulid(*number)).collect());
+            let memory = Memory { now_ms: 9 * H2, range_ms, horizon_ms: 0, from_ms, uncut };
+            let found = first_unopened(blocks(), &unopened, &memory).map(|(range, _)| range);
+            assert_eq!(found, expect.map(|number| BlockRange::of(number * H2)), "{range_ms:?} {unopened:?}");
+        };
+        let all = Some((2 * H2, 9 * H2));
+        check(all, 0, &[], None);
+        check(all, 0, &[1], None);
+        check(all, 0, &[7, 4], Some(4));
+        check(all, 5 * H2, &[4, 7], Some(7));
+        check(all, 5 * H2 - 1, &[4, 7], Some(4));
+        check(Some((2 * H2, 7 * H2 - 1)), 0, &[7], None);
+        check(None, 0, &[4], None);
+    }
 
     #[test]
     fn a_step_that_fails_is_tried_again_later_and_later_and_never_given_up() {

@@ -77,12 +77,13 @@ fn micros(time: Duration) -> u64 {
 }
 
 /// Marks, where it is time for that, and drops who was marked two hours ago and has one sample still, as
-/// long as room for new series is short. Returns how many went. `now_us` never goes back.
+/// long as room for new series is short. Returns how many went. `now_us` never goes back; a sample that isn't before
+/// `before_ms` stays: it may be in no block yet.
 pub async fn drop_singles<H: Host, L: Log>(
     shard: &Rc<RefCell<Shard>>,
     log: &L,
     host: &H,
-    now_us: u64,
+    (now_us, before_ms): (u64, i64),
 ) -> usize {
     if shard.borrow().singles.is_mark_due(now_us) {
         mark(shard, host, now_us).await;
@@ -93,7 +94,7 @@ pub async fn drop_singles<H: Host, L: Log>(
         if some.is_empty() {
             break;
         }
-        dropped += shard.borrow_mut().drop_single(&some, &mut *log.journal());
+        dropped += shard.borrow_mut().drop_single(&some, before_ms, &mut *log.journal());
         host.yield_if_needed().await;
     }
     host.release_slice();
@@ -129,12 +130,13 @@ impl Shard {
         }
     }
 
-    fn drop_single(&mut self, series: &[SeriesRef], journal: &mut impl Journal) -> usize {
+    fn drop_single(&mut self, series: &[SeriesRef], before_ms: i64, journal: &mut impl Journal) -> usize {
         let mut dropped = 0;
         for series in series {
             // Its ref is forgotten with a series, so it is the one that was marked.
             let is_single = self.store.holds(*series) && self.store.is_single(*series);
-            if is_single && !self.is_on_its_way(self.store.id(*series).cell()) {
+            let may_go = is_single && self.store.newest_ms(*series) < before_ms;
+            if may_go && !self.is_on_its_way(self.store.id(*series).cell()) {
                 self.remove_series(*series, journal);
                 dropped += 1;
             }
@@ -156,7 +158,11 @@ mod tests {
     const HOUR_US: u64 = 60 * 60 * 1_000_000;
 
     fn pass(shard: &Rc<RefCell<Shard>>, hours: u64) -> usize {
-        block_on(drop_singles(shard, &MemoryLog::default(), &Alone, hours * HOUR_US))
+        pass_before(shard, hours * HOUR_US, i64::MAX)
+    }
+
+    fn pass_before(shard: &Rc<RefCell<Shard>>, now_us: u64, before_ms: i64) -> usize {
+        block_on(drop_singles(shard, &MemoryLog::default(), &Alone, (now_us, before_ms)))
     }
 
     #[test]
@@ -198,11 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_that_is_in_no_block_yet_stays_until_it_is() {
+        let shard = Rc::new(RefCell::new(Shard::new(silverback_model::ShardId(0), 20)));
+        append(&shard, EVER, &scrape(10, 1000));
+        append(&shard, EVER, &scrape(20, 2000).split_off(10));
+        let pass = |hours, before_ms| pass_before(&shard, hours * HOUR_US, before_ms);
+        assert_eq!((pass(0, 2000), pass(3, 1000)), (0, 0), "nothing is in a block");
+        assert_eq!((pass(6, 2000), shard.borrow().stats().series), (10, 10));
+        let mut later = (9..20).map(|hours| pass(hours, 2001));
+        assert!(later.all(|dropped| dropped == 0), "there is room");
+        append(&shard, EVER, &scrape(30, 3000).split_off(20));
+        assert_eq!((pass(30, 2001), shard.borrow().stats().series), (10, 10), "looked at again and again");
+    }
+
+    #[test]
     fn marks_are_few_however_long_there_is_room() {
         let shard = shard();
         append(&shard, EVER, &scrape(10, 1000));
         for half_hours in 0..100 {
-            block_on(drop_singles(&shard, &MemoryLog::default(), &Alone, half_hours * HOUR_US / 2));
+            pass_before(&shard, half_hours * HOUR_US / 2, i64::MAX);
         }
         assert!(shard.borrow().singles.0.len() <= 6, "{:?}", shard.borrow().singles);
     }

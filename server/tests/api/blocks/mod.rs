@@ -10,6 +10,7 @@ mod kills;
 mod late;
 mod moves;
 mod unique;
+mod unread;
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,8 @@ use silverback_storage::message::Selection;
 /// Sets of series that there are at a time while matchers are applied.
 const SETS_AT_ONCE: usize = 3;
 
-/// Deletes what any of the selections has of all open blocks, block by block, and counts those that had any of it.
+/// Deletes what any of the selections has of all blocks, block by block, and counts those that had any of it. Not of those
+/// that are set aside: nobody reads them.
 pub(super) fn delete(
     job: &BlockJob,
     blocks: &LocalBlocks,
@@ -20,7 +21,7 @@ pub(super) fn delete(
 ) -> Result<usize, BlockJobError> {
     let mut changed = 0;
     // One that was cut a moment ago may have what memory had then.
-    blocks.look();
+    blocks.look_at_all()?;
     for selection in selections {
         let Selection { min_ms, max_ms, .. } = *selection;
         for block in blocks.in_range(ChunkRange { min_ms, max_ms }) {

@@ -21,6 +21,6 @@ mod series;
 mod texts;
 mod threads;
 
-pub(crate) use open::{LocalBlocks, OpenBlockCounts};
+pub(crate) use open::{LocalBlocks, OpenBlockCounts, UnreadBlocks};
 pub(crate) use page::{BlockBatch, BlockPages, BlockRead};
 pub(crate) use rewrite::RewriteLocation;

@@ -55,6 +55,8 @@ pub(crate) struct LocalBlocks {
     threads: Threads,
     /// Looks at the directory and writes the floor: reads don't keep it waiting.
     upkeep: SideThread,
+    /// Deletes samples of blocks: it may take long.
+    deleting: SideThread,
     /// Writes blocks again.
     rewriting: SideThread,
     open: AtomicUsize,
@@ -72,6 +74,19 @@ struct Set {
     open: BTreeMap<OsString, Arc<OpenBlock>>,
     /// What was found to be damaged, and isn't opened again.
     set_aside: BTreeSet<OsString>,
+}
+
+/// Blocks that are there and that reads aren't answered from.
+#[derive(Debug, Default)]
+pub(crate) struct UnreadBlocks {
+    /// They can't be opened now, and are tried again.
+    pub(crate) unopened: BTreeSet<Ulid>,
+    /// They are damaged.
+    pub(crate) set_aside: BTreeSet<Ulid>,
+}
+
+fn ulid_of(name: &OsString) -> Option<Ulid> {
+    Ulid::from_string(name.to_str()?).ok()
 }
 
 counters! {
@@ -119,22 +134,34 @@ impl LocalBlocks {
             memory: BlockMemory::new(bytes_each),
             threads: Threads::start()?,
             upkeep: SideThread::start("blocks-upkeep")?,
+            deleting: SideThread::start("blocks-delete")?,
             rewriting: SideThread::start("blocks-rewrite")?,
             open: AtomicUsize::new(0),
             reads: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
             rewritten: AtomicU64::new(0),
         };
-        blocks.look();
+        let _what_cannot_be_opened_is_tried_again = blocks.look_at_all();
         Ok(Arc::new(blocks))
     }
 
     /// Opens what came since the last look, and closes what went. Reads that have begun go on with what they have.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let own = Arc::clone(self);
-        if let Err(fault) = self.upkeep.run(move || own.look()).await {
+        if let Err(fault) = self.upkeep.run(move || drop(own.look_at_all())).await {
             silverback_host::warn_limited!(%fault, "the directory of blocks was not looked at");
         }
+    }
+
+    /// The same, and which blocks reads are still not answered from.
+    pub(crate) async fn unread(self: &Arc<Self>) -> Result<io::Result<UnreadBlocks>, SideThreadError> {
+        let own = Arc::clone(self);
+        let look = move || {
+            let unopened = own.look()?;
+            let set_aside = own.known.with(|set| set.set_aside.iter().filter_map(ulid_of).collect());
+            Ok(UnreadBlocks { unopened, set_aside })
+        };
+        self.upkeep.run(look).await
     }
 
     /// What of a selection is read from blocks, if anything is: what is older than the border. Costs two loads.
@@ -162,7 +189,7 @@ impl LocalBlocks {
             before();
             deletion::delete(job, &own, &selections)
         };
-        match run_on(&self.upkeep, ticket, delete).await {
+        match run_on(&self.deleting, ticket, delete).await {
             Ok(Ok(blocks)) => Ok(blocks),
             Ok(Err(stop)) => Err(self.error_of(stop).await),
             Err(SideThreadError::Busy) => Err(Overloaded.into()),
@@ -301,6 +328,7 @@ impl LocalBlocks {
                     }
                 }
             }
+            BlockJobError::NotAllOpen => ShardReadError::BlockUnreadable.into(),
             BlockJobError::NotWritten(fault) => {
                 tracing::warn!(%fault, "samples were to be deleted of a block, and were not");
                 ShardReadError::BlockNotWritten.into()
@@ -324,7 +352,7 @@ impl LocalBlocks {
     /// Whether it is damaged: one that was deleted while it was read is not.
     fn set_aside(&self, block: &OpenBlock, fault: &BlockError) -> bool {
         if is_gone(block.dir()) {
-            self.look();
+            drop(self.look_at_all());
             return false;
         }
         let name = block.dir().file_name().unwrap_or_default();
@@ -344,14 +372,21 @@ impl LocalBlocks {
         self.damaged.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn look(&self) {
-        let names = match names(&self.dir) {
-            Ok(names) => names,
+    /// Opens what came since the last look, and closes what went. Fails where there is anything that can't be opened now.
+    pub(super) fn look_at_all(&self) -> Result<(), BlockJobError> {
+        match self.look() {
+            Ok(unopened) if unopened.is_empty() => Ok(()),
+            Ok(_logged) => Err(BlockJobError::NotAllOpen),
             Err(error) => {
                 silverback_host::warn_limited!(%error, dir = %self.dir.display(), "the directory of blocks can't be looked at");
-                return;
+                Err(BlockJobError::NotAllOpen)
             }
-        };
+        }
+    }
+
+    /// Returns what can't be opened now.
+    fn look(&self) -> io::Result<BTreeSet<Ulid>> {
+        let (names, mut unopened) = (names(&self.dir)?, BTreeSet::new());
         let is_new =
             |set: &mut Set, name: &OsString| !set.open.contains_key(name) && !set.set_aside.contains(name);
         for name in &names {
@@ -367,6 +402,7 @@ impl LocalBlocks {
                 Err(_) if is_gone(&dir) => {}
                 Err(fault) if fault.may_pass() => {
                     silverback_host::warn_limited!(%fault, "a block can't be opened now: it is tried again");
+                    unopened.extend(ulid_of(name));
                 }
                 Err(fault) => self.note_damage(set, name.clone(), &fault),
             });
@@ -376,6 +412,7 @@ impl LocalBlocks {
             set.set_aside.retain(|name| names.contains(name));
             self.tell(set);
         });
+        Ok(unopened)
     }
 
     /// Lets executors know.

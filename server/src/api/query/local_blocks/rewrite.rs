@@ -60,7 +60,7 @@ impl<E: Into<RangeBlocksError>> From<E> for Halt {
 
 /// Writes all blocks again of which anything was deleted, and returns how many these were.
 pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocation) -> Result<usize, Halt> {
-    blocks.look();
+    blocks.look_at_all()?;
     let all = blocks.all();
     let parents: BTreeSet<Ulid> = all.iter().flat_map(|block| block.meta().parents()).collect();
     let mut cleaned = 0;
@@ -73,6 +73,8 @@ pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocatio
         }
         if !parents.contains(&old) {
             rewrite(job, blocks, block, (&dir, old), place)?;
+            // Reads are answered from the one before the other goes.
+            blocks.look_at_all()?;
         }
         // Retention may have been faster.
         if !is_gone(block.dir()) {
@@ -80,7 +82,7 @@ pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocatio
         }
         cleaned += 1;
         blocks.count_rewritten();
-        blocks.look();
+        blocks.look_at_all()?;
         if let Some(made) = &place.made {
             made.changed.tell();
         }

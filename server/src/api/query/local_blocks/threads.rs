@@ -19,6 +19,8 @@ const WAITING_MAX: usize = 256;
 pub(crate) enum BlockJobError {
     /// A block isn't what was written.
     Damaged(Arc<OpenBlock>, BlockError),
+    /// A block that is there can't be opened now: what is in it isn't known.
+    NotAllOpen,
     /// A block can't be changed.
     NotWritten(BlockError),
     /// Nobody waits for it any more.

@@ -62,7 +62,7 @@ pub async fn catch_panic<T>(future: impl Future<Output = T>) -> Option<T> {
         .await
         .map_err(|panic| {
             counters::with(|c| c.task_panics += 1);
-            tracing::error!(panic = panic_text(&*panic), "a task panicked; it alone is ended");
+            tracing::error!(panic = panic_text(&*panic), "a task panicked");
         })
         .ok()
 }

@@ -59,6 +59,11 @@ impl HeldBack {
         self.in_blocks_ms.store(before_ms, Ordering::Release);
     }
 
+    /// It isn't known any more what is in blocks.
+    pub(crate) fn forget_in_blocks(&self) {
+        self.note_in_blocks(i64::MIN);
+    }
+
     /// Before when memory has nothing that isn't in a block, in ms.
     pub(crate) fn in_blocks_ms(&self) -> i64 {
         self.in_blocks_ms.load(Ordering::Acquire)

@@ -232,6 +232,7 @@ impl ReadRejected {
                 ShardReadError::Panicked
                 | ShardReadError::BlockDamaged
                 | ShardReadError::BlockUnreadable
+                | ShardReadError::BlockSetAside
                 | ShardReadError::BlockNotWritten,
             )) => Cause::Internal,
             Self::Chunk(_) | Self::Histograms(_) | Self::Query(QueryError::Storage(_)) => Cause::DataLoss,

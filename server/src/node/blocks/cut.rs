@@ -148,7 +148,6 @@ impl Keeper {
         let took_us = began.elapsed().as_micros() as u64;
         self.blocks.counts.cut_us.fetch_add(took_us, Ordering::Relaxed);
         let Some(FinishedBlock { meta, bytes }) = written? else { return Ok(false) };
-        self.check_readable(ulid).await?;
         let (stats, took_ms) = (meta.stats, took_us / 1000);
         let (series, samples) = (stats.num_series, stats.num_samples);
         let counts = &self.blocks.counts;
@@ -167,16 +166,18 @@ impl Keeper {
         counts.cut.fetch_add(1, Ordering::Relaxed);
         counts.cut_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.blocks.changed.tell();
+        self.check_undamaged(ulid).await?;
         Ok(true)
     }
-}
 
-impl Keeper {
-    /// Whether reads can be answered from a block that was written a moment ago; one that can't be opened yet is looked at
-    /// again. A damaged one goes: with it, its range would count as cut.
-    async fn check_readable(&self, ulid: Ulid) -> Result<(), KeeperError> {
-        let unread = self.reader.node.local_blocks.unread().await?.map_err(KeeperError::Directory)?;
-        if !unread.set_aside.contains(&ulid) {
+    /// Deletes a block that was written a moment ago and can't be opened because it is damaged: its range is cut again, and each
+    /// time would leave one more. One that can't be opened for another reason is the next look's.
+    async fn check_undamaged(&self, ulid: Ulid) -> Result<(), KeeperError> {
+        let is_damaged = match self.reader.node.local_blocks.unread().await {
+            Ok(Ok(unread)) => unread.set_aside.contains(&ulid),
+            Ok(Err(_)) | Err(_) => false,
+        };
+        if !is_damaged {
             return Ok(());
         }
         let blocks = Arc::clone(&self.blocks);

@@ -6,7 +6,9 @@
 mod cut;
 mod last;
 mod late;
+mod unread;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::rc::Rc;
@@ -54,9 +56,11 @@ pub(in crate::node) fn start(reader: Rc<Reader>, clock: TrustedClock, seed: u64)
     spawn_background(async move {
         let restored = reader.node.restored.reached(reader.node.cpus.len());
         select(pin!(restored), pin!(reader.shutdown.requested())).await;
+        // One for all of them: it has seen what it has seen.
+        let clock = Rc::new(RefCell::new(clock));
         loop {
-            let keeper =
-                Keeper::new(&reader, &blocks, clock.clone(), Schedule::new(reader.config.blocks_delay, seed));
+            let schedule = Schedule::new(reader.config.blocks_delay, seed);
+            let keeper = Keeper::new(&reader, &blocks, Rc::clone(&clock), schedule);
             if let Some(keeper) = catch_panic(keeper.keep()).await {
                 // Nobody may want it.
                 drop(give.send(keeper));
@@ -65,10 +69,8 @@ pub(in crate::node) fn start(reader: Rc<Reader>, clock: TrustedClock, seed: u64)
             // Another one begins as at a start: it compares all that memory has with what is in blocks.
             blocks.counts.failed.fetch_add(1, Ordering::Relaxed);
             blocks.held_back.note(CutProgress::Fails);
+            blocks.held_back.forget_in_blocks();
             select(pin!(sleep(RETRY_MAX)), pin!(reader.shutdown.requested())).await;
-            if reader.shutdown.is_requested() {
-                return;
-            }
         }
     });
     Some(KeeperEnd(end))
@@ -126,7 +128,7 @@ pub(crate) struct Keeper {
     reader: Rc<Reader>,
     blocks: Arc<Blocks>,
     schedule: Schedule,
-    clock: TrustedClock,
+    clock: Rc<RefCell<TrustedClock>>,
     heard: HeardTime,
     /// What was there at the last look, ...
     listed: BlockList,
@@ -134,6 +136,8 @@ pub(crate) struct Keeper {
     unread: UnreadBlocks,
     /// Ranges without a sample: no block says that they are done.
     empty: BTreeSet<BlockRange>,
+    /// Ranges that were cut and are damaged all the same: another block would be, too.
+    given_up: BTreeSet<BlockRange>,
     /// Ranges whose late samples are all marked by the shards: they were cut, or compared with their blocks, since the
     /// start.
     settled: BTreeSet<BlockRange>,
@@ -151,7 +155,12 @@ impl std::fmt::Debug for Keeper {
 
 impl Keeper {
     /// One that knows nothing yet of what is in blocks.
-    fn new(reader: &Rc<Reader>, blocks: &Arc<Blocks>, clock: TrustedClock, schedule: Schedule) -> Self {
+    fn new(
+        reader: &Rc<Reader>,
+        blocks: &Arc<Blocks>,
+        clock: Rc<RefCell<TrustedClock>>,
+        schedule: Schedule,
+    ) -> Self {
         Self {
             reader: Rc::clone(reader),
             blocks: Arc::clone(blocks),
@@ -161,6 +170,7 @@ impl Keeper {
             listed: BlockList::default(),
             unread: UnreadBlocks::default(),
             empty: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             settled: BTreeSet::new(),
             late: LateTurn::default(),
             waits_long: false,
@@ -192,7 +202,7 @@ impl Keeper {
     }
 
     async fn step(&mut self) -> Result<Step, KeeperError> {
-        let memory = self.look_anew().await?;
+        let memory = self.look_anew().await.inspect_err(|_| self.blocks.held_back.forget_in_blocks())?;
         let done = self.done();
         let ranges: Vec<_> =
             due(&self.schedule, memory.now_ms, memory.range_ms, memory.from_ms, &done).collect();
@@ -203,10 +213,13 @@ impl Keeper {
         let cut = self.cut_one(ranges, &memory, &late).await;
         // Whatever became of that: a full disk gets no emptier by waiting.
         let deleted = self.delete_old(&memory).await;
-        match (cut?, deleted?, self.first_unopened(&memory)) {
-            (Step::Done, ..) => Ok(Step::Done),
-            (Step::Nothing, _, Some((_, ulid))) => Err(KeeperError::Unopened(ulid)),
-            (Step::Nothing, deleted, None) => Ok(deleted),
+        if cut? == Step::Done {
+            // What could not be deleted is met again by the next step.
+            return Ok(Step::Done);
+        }
+        match self.first_unopened(&memory) {
+            Some((_, ulid)) => deleted.and(Err(KeeperError::Unopened(ulid))),
+            None => deleted,
         }
     }
 
@@ -214,7 +227,9 @@ impl Keeper {
     fn release(&mut self, memory: &Memory, due: &[BlockRange], late: &[BlockRange]) {
         let released_ms = self.released_ms(memory, due, late);
         self.blocks.held_back.release(released_ms);
-        self.blocks.held_back.note_in_blocks(self.in_blocks_ms(memory, late));
+        let unopened = self.first_unopened(memory).map(|(range, _)| range);
+        let missing = late.first().copied().into_iter().chain(unopened);
+        self.blocks.held_back.note_in_blocks(unread::in_blocks_ms(memory, &self.done(), missing));
         let oldest_ms = memory.range_ms.map_or(i64::MAX, |(oldest_ms, _)| oldest_ms);
         let kept_from_ms = self.blocks.held_back.released_ms().max(oldest_ms);
         let wait_ms = memory.horizon_ms.saturating_sub(kept_from_ms);
@@ -229,17 +244,6 @@ impl Keeper {
             (false, true) => tracing::info!("memory's retention goes on: what it waited for is in blocks"),
             (true, true) | (false, false) => {}
         }
-    }
-
-    /// What is older and in memory is in blocks that reads are answered from.
-    fn in_blocks_ms(&self, memory: &Memory, late: &[BlockRange]) -> i64 {
-        let Some((oldest_ms, newest_ms)) = memory.range_ms else { return i64::MIN };
-        let done = self.done();
-        let mut in_memory = BlockRange::between(oldest_ms.max(memory.from_ms), newest_ms);
-        let first = in_memory.find(|range| !done.contains(range));
-        let unopened = self.first_unopened(memory).map(|(range, _)| range);
-        let missing = [first, late.first().copied(), unopened].into_iter().flatten();
-        missing.map(BlockRange::begin_ms).min().unwrap_or_else(|| BlockRange::of(newest_ms).end_ms())
     }
 
     /// Cuts the first range that can be cut, or else what came late.
@@ -290,17 +294,41 @@ impl Keeper {
                 tracing::warn!(%ulid, reason, "a block can't be read: it is left alone");
             }
         }
-        self.listed = listed;
         let unread = self.reader.node.local_blocks.unread().await?.map_err(KeeperError::Directory)?;
-        for ulid in unread.set_aside.difference(&self.unread.set_aside) {
-            if let Some(cut) = self.listed.blocks.get(ulid).and_then(|block| block.cut.as_ref()) {
-                // What it had may be in no other.
-                self.settled.remove(&BlockRange::of(cut.begin_ms));
-                self.late.call();
-            }
+        let missing = self.missing(&listed, &unread);
+        (self.listed, self.unread) = (listed, unread);
+        self.note_given_up();
+        for range in missing.difference(&self.given_up) {
+            self.settled.remove(range);
+            self.late.call();
         }
-        self.unread = unread;
         Ok(())
+    }
+
+    /// Ranges of blocks that are gone since the last look, or can't be read any more: what they had may be in no other.
+    fn missing(&self, listed: &BlockList, unread: &UnreadBlocks) -> BTreeSet<BlockRange> {
+        let range_of =
+            |ulid: &Ulid| Some(BlockRange::of(self.listed.blocks.get(ulid)?.cut.as_ref()?.begin_ms));
+        let gone = self.listed.blocks.keys().filter(|ulid| !listed.blocks.contains_key(ulid));
+        let set_aside = unread.set_aside.difference(&self.unread.set_aside);
+        let mut missing: BTreeSet<_> = gone.chain(set_aside).filter_map(range_of).collect();
+        // Of which time such a one is isn't known.
+        if listed.damaged.keys().any(|ulid| !self.listed.damaged.contains_key(ulid)) {
+            missing.extend(self.settled.iter().copied());
+        }
+        missing
+    }
+
+    fn note_given_up(&mut self) {
+        let given_up = unread::given_up(self.set_aside_ranges());
+        for range in given_up.difference(&self.given_up) {
+            tracing::error!(
+                begin_ms = range.begin_ms(),
+                "blocks of a range were damaged again and again: it is not cut any more, and memory doesn't keep it; look after \
+                 the disk, and remove them"
+            );
+        }
+        self.given_up = given_up;
     }
 
     /// Asks the shards what they have, and what they heard of the time.
@@ -308,7 +336,7 @@ impl Keeper {
         let cores = stats(&self.reader.router).await?;
         let heard = HeardTime::of(&cores);
         let heard_since = heard.since(std::mem::replace(&mut self.heard, heard));
-        let now_ms = self.clock.look(self.reader.clock.now_ms(), now(), heard_since);
+        let now_ms = self.clock.borrow_mut().look(self.reader.clock.now_ms(), now(), heard_since);
         let ranges_ms = cores.iter().filter_map(|core| core.shard.range_ms);
         let range_ms = ranges_ms.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = |time: Duration| now_ms.saturating_sub(time.as_millis() as i64);
@@ -323,7 +351,8 @@ impl Keeper {
     /// Ranges that were cut, or had nothing.
     fn done(&self) -> BTreeSet<BlockRange> {
         let cut = self.own_blocks().filter(|(_, block)| !block.is_late).map(|(range, _)| range);
-        let done: BTreeSet<BlockRange> = cut.chain(self.empty.iter().copied()).collect();
+        let others = self.empty.union(&self.given_up).copied();
+        let done: BTreeSet<BlockRange> = cut.chain(others).collect();
         if let Some(newest) = done.last() {
             self.blocks.counts.cut_end_ms.fetch_max(newest.end_ms(), Ordering::Relaxed);
         }
@@ -333,6 +362,12 @@ impl Keeper {
     /// Blocks that aren't set aside: what is in those is to be cut again as long as memory has it.
     fn readable_blocks(&self) -> impl Iterator<Item = &LocalBlock> {
         self.listed.blocks.values().filter(|block| !self.unread.set_aside.contains(&block.ulid))
+    }
+
+    /// The ranges that this node cut to blocks that were set aside, each as often as it was.
+    fn set_aside_ranges(&self) -> impl Iterator<Item = BlockRange> {
+        let own = |ulid| self.listed.blocks.get(ulid)?.cut.as_ref().filter(|cut| !cut.is_so_far);
+        self.unread.set_aside.iter().filter_map(own).map(|cut| BlockRange::of(cut.begin_ms))
     }
 
     /// The blocks that this node cut of ranges that were over, each with its range. Others' say nothing of what is in
@@ -348,7 +383,7 @@ impl Keeper {
     /// The first range of which memory has anything and a block can't be opened: reads find it in memory alone.
     fn first_unopened(&self, memory: &Memory) -> Option<(BlockRange, Ulid)> {
         let blocks = self.own_blocks().map(|(range, block)| (range, block.ulid));
-        first_unopened(blocks, &self.unread.unopened, memory)
+        unread::first_unopened(blocks, &self.unread.unopened, memory)
     }
 
     async fn delete_old(&mut self, memory: &Memory) -> Result<Step, KeeperError> {
@@ -372,17 +407,6 @@ impl Keeper {
         };
         self.blocks.thread.run(delete).await?
     }
-}
-
-fn first_unopened(
-    blocks: impl Iterator<Item = (BlockRange, Ulid)>,
-    unopened: &BTreeSet<Ulid>,
-    memory: &Memory,
-) -> Option<(BlockRange, Ulid)> {
-    let (oldest_ms, newest_ms) = memory.range_ms?;
-    let is_in_memory =
-        |range: BlockRange| range.end_ms() > oldest_ms.max(memory.from_ms) && range.begin_ms() <= newest_ms;
-    blocks.filter(|(range, ulid)| is_in_memory(*range) && unopened.contains(ulid)).min()
 }
 
 /// When what failed is tried again.
@@ -413,29 +437,6 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silverback_model::limits::CHUNK_RANGE_MS;
-
-    const H2: i64 = CHUNK_RANGE_MS;
-
-    #[test]
-    fn memory_keeps_the_first_range_that_it_has_and_reads_find_in_no_open_block() {
-        let ulid = |number: i64| Ulid::from_parts(0, number as u128);
-        let blocks = || (1..=8).rev().map(|number| (BlockRange::of(number * H2), ulid(number)));
-        let check = |range_ms, from_ms, unopened: &[i64], expect: Option<i64>| {
-            let (uncut, unopened) = (BTreeMap::new(), unopened.iter().map(|number| ulid(*number)).collect());
-            let memory = Memory { now_ms: 9 * H2, range_ms, horizon_ms: 0, from_ms, uncut };
-            let found = first_unopened(blocks(), &unopened, &memory).map(|(range, _)| range);
-            assert_eq!(found, expect.map(|number| BlockRange::of(number * H2)), "{range_ms:?} {unopened:?}");
-        };
-        let all = Some((2 * H2, 9 * H2));
-        check(all, 0, &[], None);
-        check(all, 0, &[1], None);
-        check(all, 0, &[7, 4], Some(4));
-        check(all, 5 * H2, &[4, 7], Some(7));
-        check(all, 5 * H2 - 1, &[4, 7], Some(4));
-        check(Some((2 * H2, 7 * H2 - 1)), 0, &[7], None);
-        check(None, 0, &[4], None);
-    }
 
     #[test]
     fn a_step_that_fails_is_tried_again_later_and_later_and_never_given_up() {

@@ -242,6 +242,12 @@ pub enum ShardReadError {
     /// A block on disk can't be read at this moment.
     #[error("a block on disk could not be read, and the node says more in its log: ask again")]
     BlockUnreadable,
+    /// A damaged block on disk may have some of what is to be deleted.
+    #[error(
+        "a block on disk that is damaged and set aside has samples of this time, and the next start may read it again: \
+         remove it, the node says in its log which it is, and ask again"
+    )]
+    BlockSetAside,
     /// What is to go of a block on disk can't be written down there.
     #[error("a block on disk can't be changed, and the node says more in its log")]
     BlockNotWritten,

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use silverback_node_test_support::blocks::names;
 use silverback_node_test_support::written::Series;
-use silverback_test_support::home::Home;
+use silverback_test_support::home::{Home, get};
 
 use crate::blocks::cut::{cut_all, of_blocks, ranges_over, wait_for};
-use crate::blocks::{blocks_dir, home, hours, read_all, start, start_cutting, start_cutting_with, write};
+use crate::blocks::{blocks_dir, home, hours, metric, read_all, start, start_cutting, write};
 
 const DELETE: &str = "/api/v1/admin/tsdb/delete_series?match[]=up%7Bhost=%22h001%22%7D";
 
@@ -54,16 +54,31 @@ fn of_a_block_that_cannot_be_opened_memory_keeps_the_range_and_nothing_is_delete
     let (index, kept) = (block.join("index"), block.join("kept"));
     fs::rename(&index, &kept).unwrap();
     symlink("index", &index).unwrap();
-    let mut node = start_cutting_with(&home, 2, &["--admin-api=full"]);
-    wait_for(&mut node, "silverback_blocks_failed_total", 1.0);
+    // Retention would drop most of it.
+    let flags = ["--shards=2", "--blocks=on", "--blocks-delay=0s", "--admin-api=full", "--retention=150m"];
+    let mut node = home.start_ready(&flags);
+    wait_for(&mut node, "silverback_blocks_failed_total", 2.0);
+    let wait_s = metric(&node.get("/metrics").text(), "silverback_blocks_retention_wait_seconds");
+    assert!(
+        wait_s.is_some_and(|wait_s| wait_s > 3600.0),
+        "{wait_s:?}: memory keeps what is in no open block"
+    );
     assert!(node.told().contains("can't be opened: memory keeps what it has"), "{}", node.told());
     assert!(read_all(&mut node) == all, "other samples than before");
     let refused = node.post(DELETE, &[], b"");
     assert_eq!(refused.status, 500, "{}", refused.text());
     assert!(refused.text().contains("a block on disk could not be read"), "{}", refused.text());
     fs::rename(&kept, &index).unwrap();
+    let tombstones = || fs::read(block.join("tombstones")).unwrap_or_default();
+    let before = tombstones();
     assert_eq!(node.post(DELETE, &[], b"").status, 204);
+    assert_ne!(tombstones(), before, "the block itself says what was deleted");
     let is_left = |labels: &[(String, String)]| labels.iter().all(|(_, value)| value != "h001");
     let left: Vec<_> = all.into_iter().filter(|(labels, _)| is_left(labels)).collect();
     assert!(read_all(&mut node) == left, "other samples than those that were not deleted");
+    let address = node.address();
+    node.wait_until("retention goes on", |_| {
+        let text = get(address, "/metrics").ok()?.text();
+        (metric(&text, "silverback_blocks_retention_wait_seconds")? == 0.0).then_some(())
+    });
 }

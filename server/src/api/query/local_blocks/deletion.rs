@@ -12,8 +12,8 @@ use silverback_storage::message::Selection;
 /// Sets of series that there are at a time while matchers are applied.
 const SETS_AT_ONCE: usize = 3;
 
-/// Deletes what any of the selections has of all blocks, block by block, and counts those that had any of it. Not of those
-/// that are set aside: nobody reads them.
+/// Deletes what any of the selections has of all blocks, block by block, and counts those that had any of it. Fails where there
+/// may be more of it, in blocks that can't be opened or are set aside.
 pub(super) fn delete(
     job: &BlockJob,
     blocks: &LocalBlocks,
@@ -24,6 +24,9 @@ pub(super) fn delete(
     blocks.look_at_all()?;
     for selection in selections {
         let Selection { min_ms, max_ms, .. } = *selection;
+        if blocks.has_set_aside(ChunkRange { min_ms, max_ms }) {
+            return Err(BlockJobError::SetAside);
+        }
         for block in blocks.in_range(ChunkRange { min_ms, max_ms }) {
             let mut taken = blocks.begin_taking();
             taken.set(SETS_AT_ONCE * block.set_bytes_max())?;

@@ -50,6 +50,8 @@ pub(crate) struct LocalBlocks {
     dropped_ms: AtomicI64,
     floor_file: FloorFile,
     known: Known,
+    /// Held while the directory is looked at: of two looks the older one's list is not to win.
+    looking: Mutex<()>,
     cache: Arc<BlockCache>,
     memory: Arc<BlockMemory>,
     threads: Threads,
@@ -72,8 +74,8 @@ struct Known(Mutex<Set>);
 #[derive(Debug, Default)]
 struct Set {
     open: BTreeMap<OsString, Arc<OpenBlock>>,
-    /// What was found to be damaged, and isn't opened again.
-    set_aside: BTreeSet<OsString>,
+    /// What was found to be damaged, and isn't opened again before the next start, and of which time it is, where that is known.
+    set_aside: BTreeMap<OsString, Option<ChunkRange>>,
 }
 
 /// Blocks that are there and that reads aren't answered from.
@@ -130,6 +132,7 @@ impl LocalBlocks {
             dropped_ms: AtomicI64::new(written_ms.map_or(i64::MIN, horizon_of)),
             floor_file,
             known: Known::default(),
+            looking: Mutex::default(),
             cache: BlockCache::new(bytes_each),
             memory: BlockMemory::new(bytes_each),
             threads: Threads::start()?,
@@ -158,7 +161,7 @@ impl LocalBlocks {
         let own = Arc::clone(self);
         let look = move || {
             let unopened = own.look()?;
-            let set_aside = own.known.with(|set| set.set_aside.iter().filter_map(ulid_of).collect());
+            let set_aside = own.known.with(|set| set.set_aside.keys().filter_map(ulid_of).collect());
             Ok(UnreadBlocks { unopened, set_aside })
         };
         self.upkeep.run(look).await
@@ -216,6 +219,18 @@ impl LocalBlocks {
     /// All that are open.
     pub(super) fn all(&self) -> Vec<Arc<OpenBlock>> {
         self.known.with(|set| set.open.values().cloned().collect())
+    }
+
+    /// Whether reads are answered from a block.
+    pub(super) fn is_open(&self, ulid: Ulid) -> bool {
+        self.known.with(|set| set.open.contains_key(&OsString::from(ulid.to_string())))
+    }
+
+    /// Whether a block that was set aside has anything of these times: the next start opens it again, for the damage may be
+    /// in a part that nobody looks at then.
+    pub(super) fn has_set_aside(&self, times: ChunkRange) -> bool {
+        let overlaps = |own: &ChunkRange| own.min_ms <= times.max_ms && own.max_ms >= times.min_ms;
+        self.known.with(|set| set.set_aside.values().flatten().any(overlaps))
     }
 
     /// Opens a block again that was changed.
@@ -329,6 +344,7 @@ impl LocalBlocks {
                 }
             }
             BlockJobError::NotAllOpen => ShardReadError::BlockUnreadable.into(),
+            BlockJobError::SetAside => ShardReadError::BlockSetAside.into(),
             BlockJobError::NotWritten(fault) => {
                 tracing::warn!(%fault, "samples were to be deleted of a block, and were not");
                 ShardReadError::BlockNotWritten.into()
@@ -359,16 +375,18 @@ impl LocalBlocks {
         self.known.with(|set| {
             // Another read may have found it, too.
             if set.open.remove(name).is_some() {
-                self.note_damage(set, name.to_owned(), fault);
+                let (first_ms, end_ms) = (block.meta().min_ms, block.meta().end_ms);
+                let times = ChunkRange { min_ms: first_ms, max_ms: end_ms.saturating_sub(1) };
+                self.note_damage(set, name.to_owned(), Some(times), fault);
                 self.tell(set);
             }
         });
         true
     }
 
-    fn note_damage(&self, set: &mut Set, name: OsString, fault: &BlockError) {
+    fn note_damage(&self, set: &mut Set, name: OsString, times: Option<ChunkRange>, fault: &BlockError) {
         tracing::warn!(block = %name.display(), %fault, "a block is damaged and is set aside: it is not read any more");
-        set.set_aside.insert(name);
+        set.set_aside.insert(name, times);
         self.damaged.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -386,9 +404,11 @@ impl LocalBlocks {
 
     /// Returns what can't be opened now.
     fn look(&self) -> io::Result<BTreeSet<Ulid>> {
+        let _one_at_a_time = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let (names, mut unopened) = (names(&self.dir)?, BTreeSet::new());
-        let is_new =
-            |set: &mut Set, name: &OsString| !set.open.contains_key(name) && !set.set_aside.contains(name);
+        let is_new = |set: &mut Set, name: &OsString| {
+            !set.open.contains_key(name) && !set.set_aside.contains_key(name)
+        };
         for name in &names {
             if !self.known.with(|set| is_new(set, name)) {
                 continue;
@@ -404,12 +424,12 @@ impl LocalBlocks {
                     silverback_host::warn_limited!(%fault, "a block can't be opened now: it is tried again");
                     unopened.extend(ulid_of(name));
                 }
-                Err(fault) => self.note_damage(set, name.clone(), &fault),
+                Err(fault) => self.note_damage(set, name.clone(), None, &fault),
             });
         }
         self.known.with(|set| {
             set.open.retain(|name, _| names.contains(name));
-            set.set_aside.retain(|name| names.contains(name));
+            set.set_aside.retain(|name, _| names.contains(name));
             self.tell(set);
         });
         Ok(unopened)

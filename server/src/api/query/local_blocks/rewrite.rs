@@ -72,9 +72,13 @@ pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocatio
             continue;
         }
         if !parents.contains(&old) {
-            rewrite(job, blocks, block, (&dir, old), place)?;
-            // Reads are answered from the one before the other goes.
+            let made = rewrite(job, blocks, block, (&dir, old), place)?;
             blocks.look_at_all()?;
+            // Reads are answered from it before the other goes.
+            if let Some(made) = made.filter(|made| !blocks.is_open(*made)) {
+                dir.delete(made).map_err(failed(&dir.block(made)))?;
+                return Err(damaged_at_once(made).into());
+            }
         }
         // Retention may have been faster.
         if !is_gone(block.dir()) {
@@ -90,14 +94,18 @@ pub(super) fn clean(job: &BlockJob, blocks: &LocalBlocks, place: &RewriteLocatio
     Ok(cleaned)
 }
 
-/// Writes a block again, under another name; one of which nothing is left not at all.
+fn damaged_at_once(ulid: Ulid) -> RangeBlocksError {
+    RangeBlocksError::Disk(format!("{ulid} was damaged as soon as it was written, and was deleted again"))
+}
+
+/// Writes a block again, under another name, which is returned; one of which nothing is left not at all.
 fn rewrite(
     job: &BlockJob,
     blocks: &LocalBlocks,
     block: &Arc<OpenBlock>,
     (dir, old): (&BlocksDir, Ulid),
     place: &RewriteLocation,
-) -> Result<(), Halt> {
+) -> Result<Option<Ulid>, Halt> {
     check_room(&place.data_dir)?;
     let ulid = Ulid::from_parts(place.now_ms.max(0) as u64, u128::from(random()));
     let mut taken = blocks.begin_taking();
@@ -107,15 +115,18 @@ fn rewrite(
     let writer = BlockWriter::create(unfinished.path().to_owned(), ulid, memory)?;
     match write(job, block, writer, &mut taken, place)? {
         // It was deleted for its age meanwhile.
-        Some(_) if is_gone(block.dir()) => {}
+        Some(_) if is_gone(block.dir()) => Ok(None),
         Some(FinishedBlock { meta, bytes }) => {
             unfinished.rename(&dir.block(ulid))?;
             let samples = meta.stats.num_samples;
             tracing::info!(%old, new = %ulid, samples, bytes, "a block was written again without what was deleted of it");
+            Ok(Some(ulid))
         }
-        None => tracing::info!(%old, "a block goes: all of it was deleted"),
+        None => {
+            tracing::info!(%old, "a block goes: all of it was deleted");
+            Ok(None)
+        }
     }
-    Ok(())
 }
 
 fn write(

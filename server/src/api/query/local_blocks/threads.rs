@@ -21,6 +21,8 @@ pub(crate) enum BlockJobError {
     Damaged(Arc<OpenBlock>, BlockError),
     /// A block that is there can't be opened now: what is in it isn't known.
     NotAllOpen,
+    /// A damaged block has what is to be deleted.
+    SetAside,
     /// A block can't be changed.
     NotWritten(BlockError),
     /// Nobody waits for it any more.

@@ -142,6 +142,27 @@ fn a_block_that_is_deleted_while_it_is_read_is_not_damaged() {
 }
 
 #[test]
+fn nothing_is_deleted_of_a_time_of_which_a_block_is_set_aside() {
+    let scratch = Scratch::new();
+    let labels = vec![("__name__".to_owned(), "up".to_owned())];
+    let series = BlockSeries { labels, floats: vec![(0, 1), (H2, 1)], ..BlockSeries::default() };
+    put(scratch.path(), 1, &[series], false);
+    let blocks = start(scratch.path(), 10 * H2);
+    let block = blocks.all().remove(0);
+    let at_ms = block.meta().min_ms;
+    let fault = OpenBlock::open(&block.dir().join("none"), &blocks.cache).expect_err("no block");
+    let found = block_on(blocks.error_of(BlockJobError::Damaged(block, fault)));
+    assert!(matches!(found, FanoutError::Refused(ShardReadError::BlockDamaged)), "{found}");
+    let delete = |at_ms| {
+        let selection = Selection { min_ms: at_ms, max_ms: at_ms, ..Selection::everything() };
+        block_on(blocks.delete(&ReadTicket::issue(), &[selection].into(), || ()))
+    };
+    let refused = delete(at_ms);
+    assert!(matches!(refused, Err(FanoutError::Refused(ShardReadError::BlockSetAside))), "{refused:?}");
+    assert!(matches!(delete(H2 - at_ms), Ok(1)));
+}
+
+#[test]
 fn what_is_no_block_is_set_aside_once_and_other_names_are_nobody_s() {
     let scratch = Scratch::new();
     let dir = scratch.join(DIR);

@@ -116,7 +116,7 @@ pub fn reads(
 ) -> Result<Vec<(String, Figures)>, RunError> {
     let (server, _) = ground.start(subject, &ground.server_cpus(), &[], &[])?;
     // Asked once it has put in order what came in.
-    let report = send(ground, &server, file, &["--settle=3".to_owned()], &ground.loader_cpus(), &[])?;
+    let report = send(ground, &server, file, &["--settle=2".to_owned()], &ground.loader_cpus(), &[])?;
     check_stored(&server, [&report])?;
     let kind = subject.side.kind();
     let asked = questions(&report.dataset).into_iter();

@@ -65,6 +65,8 @@ impl BoundAddress {
     /// that leaves one executor with more than another, it hands new ones over.
     pub fn listen(&self, connections_max: usize) -> io::Result<Listener> {
         let socket = reusable_socket(self.address)?;
+        // Connections have it of their listener. A kernel that doesn't know it keeps more.
+        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         socket.listen(BACKLOG)?;
         Ok(Listener {
             watched: Watched::new(socket, ACCEPTS_A_TURN)?,
@@ -89,6 +91,10 @@ fn reusable_socket(address: SocketAddr) -> io::Result<Socket> {
     socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }
+
+/// So much of an answer, about, the kernel takes before the client has room for it, in bytes. By itself it takes megabytes: memory
+/// that no plan has, and a client of some hundred KiB/s would seem to take nothing for seconds.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
 /// The connections of one executor.
 pub struct Listener {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use silverback_host::metrics;
-use silverback_model::limits::{READER_GRACE, READS_WAITING_MAX};
+use silverback_model::limits::{READER_BYTES_PER_S_MIN, READER_GRACE, READS_WAITING_MAX};
 use silverback_node_test_support::Node;
 use silverback_node_test_support::written::{Series, series, start_ms, write};
 use silverback_test_support::eventually;
@@ -134,6 +134,24 @@ fn a_reader_that_takes_too_little_loses_its_turn_to_those_who_wait() {
     let mut rest = Vec::new();
     let ended = slow.read_to_end(&mut rest);
     assert!(ended.is_err() || !rest.ends_with(b"0\r\n\r\n"), "a part is not to look like the whole");
+}
+
+#[test]
+fn a_reader_that_takes_more_than_it_must_keeps_its_turn_beside_those_who_wait() {
+    let node = Node::start_with(1, |config| config.max_reads = 1);
+    let mut paced = stop_reading(&node);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.get("/api/v1/labels").status);
+        wait_for_metric(&node, "silverback_reads_waiting{shard=\"0\"} 1\n");
+        let mut of_a_second = vec![0; 3 * READER_BYTES_PER_S_MIN];
+        for _second in 0..3 * READER_GRACE.as_secs() {
+            std::thread::sleep(Duration::from_secs(1));
+            paced.read_exact(&mut of_a_second).unwrap();
+        }
+        wait_for_metric(&node, "silverback_reads_slow_total{shard=\"0\"} 0\n");
+        drop(paced);
+        assert_eq!(waiting.join().unwrap(), 200);
+    });
 }
 
 #[test]

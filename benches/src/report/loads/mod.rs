@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(rounds("steady-1", Side::Node), 90);
         assert_eq!(rounds("steady-1", Side::Prometheus), 2 + 8);
         assert_eq!(rounds("new-series", Side::VictoriaMetrics), 3);
-        assert_eq!(rounds("paced", Side::Prometheus), 12);
+        assert_eq!(rounds("paced", Side::Prometheus), 9);
     }
 
     #[test]

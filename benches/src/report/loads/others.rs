@@ -11,9 +11,8 @@ use super::writes::version_2;
 use super::{Load, Reconnects, Replay, Size, Streams, Work, steady};
 
 /// Who is asked how long an answer takes.
-const PACED: [Side; 6] =
-    [Node, Contender, VictoriaMetrics, VictoriaMetricsCurrent, Prometheus, PrometheusCurrent];
-const READERS: [Side; 5] = [Node, VictoriaMetrics, VictoriaMetricsCurrent, Prometheus, PrometheusCurrent];
+const PACED: [Side; 5] = [Node, Contender, VictoriaMetrics, VictoriaMetricsCurrent, Prometheus];
+const READERS: [Side; 4] = [Node, VictoriaMetrics, VictoriaMetricsCurrent, Prometheus];
 /// In each native histogram.
 const HISTOGRAM_BUCKETS: usize = 40;
 /// Senders that reconnect begin before what is measured beside them, and end after it.
@@ -51,7 +50,7 @@ fn others(size: Size) -> Vec<Load> {
     let paced = Replay {
         rate: Some(size.pick(100_000.0, 50_000.0, 5_000.0)),
         settle_s: 0.0,
-        ..steady(size, size.pick(12, 6, 5))
+        ..steady(size, size.pick(9, 6, 5))
     };
     let load =
         |name, section, what, sides: &[Side], work| Load { name, section, what, sides: sides.to_vec(), work };
@@ -99,9 +98,9 @@ fn others(size: Size) -> Vec<Load> {
         load(
             "restart",
             "restart",
-            "200 k series, 5 M samples, killed and started again on all CPUs",
+            "200 k series, 4 M samples, killed and started again on all CPUs",
             &[Node, Prometheus, PrometheusCurrent],
-            Work::Restart(fleet(size.pick(400, 100, 6), size.pick(25, 10, 4))),
+            Work::Restart(fleet(size.pick(400, 100, 6), size.pick(20, 10, 4))),
         ),
         load(
             "reads",

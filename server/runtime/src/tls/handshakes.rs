@@ -1,6 +1,6 @@
 //! How many handshakes an executor has in flight: each holds more memory than a connection that is through with it. One
 //! more waits in line, in which addresses take turns. Where others wait, who takes long goes, and the sooner the more
-//! wait; and where one address has more than another, its first goes for the other's at once.
+//! wait, of the address that has most; and where one address has more than another, its first goes for the other's at once.
 
 use std::{
     cell::{Cell, RefCell},
@@ -137,11 +137,19 @@ impl Line {
         let waiting = self.waiting.len();
         let timeout = timeout(max, waiting);
         while waiting > self.leaving
-            && let Some((first, slot)) = self.held.first()
+            && let Some((first, slot)) = self.first_of_most()
             && slot.is_held_for(timeout)
             && let Some(slot) = self.send_out(first)
         {
             changed.push(slot);
+        }
+    }
+
+    /// The first of the address that has most: a slow client of an address that has few isn't in others' way.
+    fn first_of_most(&self) -> Option<(PeerNumber, &Rc<Slot>)> {
+        match self.held.most()? {
+            (1, _) => self.held.first(),
+            (_, whose) => self.held.first_of(whose),
         }
     }
 
@@ -249,6 +257,25 @@ mod tests {
         assert!(has_expired(&slow) && !may_go_on(&next), "its place is its own until it has gone");
         drop(slow);
         assert!(may_go_on(&next));
+    }
+
+    #[test]
+    fn a_slow_client_of_an_address_that_has_few_does_not_go_for_one_that_has_many() {
+        let all = Handshakes::new(3);
+        let slow = all.ask(peer(1));
+        let [first, second] = [(); 2].map(|()| all.ask(peer(2)));
+        make_slow(&slow, 2 * HANDSHAKE_TIMEOUT_MAX);
+        let third = all.ask(peer(2));
+        assert!(may_go_on(&slow) && may_go_on(&first) && may_go_on(&second) && !may_go_on(&third));
+        make_slow(&first, 2 * HANDSHAKE_TIMEOUT_MAX);
+        all.look();
+        assert!(may_go_on(&slow) && has_expired(&first) && may_go_on(&second));
+        drop(first);
+        assert!(may_go_on(&third));
+        drop((second, third));
+        let [_other, _another] = [3, 4].map(|n| all.ask(peer(n)));
+        let _last = all.ask(peer(5));
+        assert!(has_expired(&slow), "none has more than it");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use silverback_block::{BlockCache, BlockError, CacheCounts, OpenBlock, Ulid};
+use silverback_block::{BlockCache, BlockError, CacheCounts, Meta, OpenBlock, Ulid};
 use silverback_host::counters;
 use silverback_model::limits::CHUNK_RANGE_MS;
 use silverback_runtime::{SideThread, SideThreadError};
@@ -226,11 +226,11 @@ impl LocalBlocks {
         self.known.with(|set| set.open.contains_key(&OsString::from(ulid.to_string())))
     }
 
-    /// Whether a block that was set aside has anything of these times: the next start opens it again, for the damage may be
-    /// in a part that nobody looks at then.
+    /// Whether a block that was set aside has anything of these times, or may have: the next start reads it again where the
+    /// damage is in a part that nobody looks at then, or somebody has brought the part back.
     pub(super) fn has_set_aside(&self, times: ChunkRange) -> bool {
         let overlaps = |own: &ChunkRange| own.min_ms <= times.max_ms && own.max_ms >= times.min_ms;
-        self.known.with(|set| set.set_aside.values().flatten().any(overlaps))
+        self.known.with(|set| set.set_aside.values().any(|own| own.as_ref().is_none_or(overlaps)))
     }
 
     /// Opens a block again that was changed.
@@ -375,9 +375,7 @@ impl LocalBlocks {
         self.known.with(|set| {
             // Another read may have found it, too.
             if set.open.remove(name).is_some() {
-                let (first_ms, end_ms) = (block.meta().min_ms, block.meta().end_ms);
-                let times = ChunkRange { min_ms: first_ms, max_ms: end_ms.saturating_sub(1) };
-                self.note_damage(set, name.to_owned(), Some(times), fault);
+                self.note_damage(set, name.to_owned(), Some(times_of(block.meta())), fault);
                 self.tell(set);
             }
         });
@@ -416,6 +414,8 @@ impl LocalBlocks {
             let dir = self.dir.join(name);
             // Without the lock: a disk may be slow.
             let opened = OpenBlock::open(&dir, &self.cache);
+            let times =
+                if opened.is_err() { Meta::read(&dir).ok().map(|meta| times_of(&meta)) } else { None };
             self.known.with(|set| match opened {
                 Ok(block) => drop(set.open.insert(name.clone(), Arc::new(block))),
                 // It went while it was opened.
@@ -424,7 +424,7 @@ impl LocalBlocks {
                     silverback_host::warn_limited!(%fault, "a block can't be opened now: it is tried again");
                     unopened.extend(ulid_of(name));
                 }
-                Err(fault) => self.note_damage(set, name.clone(), None, &fault),
+                Err(fault) => self.note_damage(set, name.clone(), times, &fault),
             });
         }
         self.known.with(|set| {
@@ -446,6 +446,10 @@ impl LocalBlocks {
         self.border_ms.store(border(floor_ms, spans).unwrap_or(i64::MIN), Ordering::Release);
         self.oldest_ms.store(oldest_ms.unwrap_or(NEVER), Ordering::Release);
     }
+}
+
+fn times_of(meta: &Meta) -> ChunkRange {
+    ChunkRange { min_ms: meta.min_ms, max_ms: meta.end_ms.saturating_sub(1) }
 }
 
 /// Whether a block was deleted. A disk that fails says nothing of that.

@@ -19,6 +19,7 @@ const FULL_COMPARISON: usize = 6;
 /// The number of shards is another one after so many restarts.
 const SHARDS_CHANGE: usize = 8;
 const SENDERS: u64 = 4;
+const LIFE_MS_MAX: u64 = 900;
 /// Fewer series, and native histograms that come late or once more, would mean little.
 const SERIES_MIN: usize = 1000;
 const LATE_MIN: usize = 20;
@@ -33,6 +34,8 @@ pub(crate) struct Trial {
     random: Random,
     senders: Vec<Sender>,
     shards: u64,
+    /// A life ends before that, about.
+    life_ms_max: u64,
     seen: Seen,
 }
 
@@ -56,7 +59,8 @@ impl Trial {
         let now_ms = now.as_millis() as i64;
         let senders = (0..SENDERS).map(|name| Sender::new(name, random.next(), now_ms)).collect();
         let arguments = [&SMALL, arguments].concat();
-        Self { home: home(name), arguments, random, senders, shards: 2, seen: Seen::default() }
+        let (home, seen) = (home(name), Seen::default());
+        Self { home, arguments, random, senders, shards: 2, life_ms_max: LIFE_MS_MAX, seen }
     }
 
     /// The same, but one of so many series of a request has an exemplar.
@@ -92,7 +96,7 @@ impl Trial {
     /// All senders write for a random time, until the node is killed beneath them.
     pub(crate) fn kill_under_load(&mut self, mut node: NodeProcess) {
         let address = node.address();
-        let life = Duration::from_millis(30 + self.random.below(900));
+        let life = Duration::from_millis(30 + self.random.below(self.life_ms_max));
         std::thread::scope(|scope| {
             for sender in &mut self.senders {
                 scope.spawn(move || sender.run(address));
@@ -189,9 +193,12 @@ fn whatever_was_acknowledged_is_there_after_any_number_of_kills() {
     let began = Instant::now();
     let mut trial = Trial::new("kills", &[]);
     for restart in 0..2 * RESTARTS {
-        // A machine that has much else to do writes less in each life: then its log needs more of them.
+        // A machine that has much else to do writes less in each life: then its log needs more of them, and longer ones.
         if restart >= RESTARTS && trial.is_enough() {
             break;
+        }
+        if restart == RESTARTS {
+            trial.life_ms_max *= 6;
         }
         if restart < RESTARTS && restart % SHARDS_CHANGE == SHARDS_CHANGE - 1 {
             trial.change_shards();

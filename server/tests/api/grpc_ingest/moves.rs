@@ -8,6 +8,7 @@ use silverback::config::AdminAccess;
 use silverback_node_test_support::{Node, written};
 use silverback_proto::v1::admin_client::AdminClient;
 use silverback_proto::v1::{CellsRequest, MoveCellRequest};
+use tonic::Code;
 use tonic::transport::Channel;
 
 use crate::grpc_ingest::backpressure::told;
@@ -30,8 +31,9 @@ async fn keep_moving(channel: Channel, is_over: Arc<AtomicBool>) -> u64 {
             let request = MoveCellRequest { cell: cell.number, shard: 1 - cell.shard };
             match admin.move_cell(request).await {
                 Ok(moved) => moves += u64::from(moved.into_inner().from_shard == cell.shard),
-                // What it left behind is still being read there.
-                Err(status) => assert_eq!(status.code(), tonic::Code::Aborted, "{status}"),
+                // What it left behind is still being read there, or the node has moved it by itself meanwhile.
+                Err(status) if [Code::AlreadyExists, Code::Aborted].contains(&status.code()) => {}
+                Err(status) => panic!("a move failed: {status}"),
             }
         }
     }

@@ -14,6 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use crate::api::grpc::deadline::TimedBody;
 use crate::api::response::reader_pace::{ReaderError, ReaderPace};
 use crate::routing::SharedReservation;
+use silverback_model::limits::STREAM_PIECE_BYTES;
 
 /// Frames that wait for a slow client before whoever makes them waits too.
 const FRAMES_WAITING_MAX: usize = 2;
@@ -82,10 +83,16 @@ impl ResponseBody {
 }
 
 impl FrameSender {
-    /// Waits for room and sends a frame, at the client's pace.
-    pub(crate) async fn send(&mut self, frame: Bytes, pace: &mut ReaderPace) -> Result<(), ReaderError> {
-        let bytes = frame.len();
-        pace.send(&mut self.frames, bytes, Ok(frame)).await
+    /// Waits for room and sends a frame, at the client's pace: by pieces, for one that takes a large frame slowly would seem to
+    /// take nothing.
+    pub(crate) async fn send(&mut self, mut frame: Bytes, pace: &mut ReaderPace) -> Result<(), ReaderError> {
+        loop {
+            let piece = frame.split_to(frame.len().min(STREAM_PIECE_BYTES));
+            pace.send(&mut self.frames, piece.len(), Ok(piece)).await?;
+            if frame.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// Ends the stream as whole. One that is dropped without this, by a panic for example, is broken.

@@ -65,8 +65,8 @@ impl BoundAddress {
     /// that leaves one executor with more than another, it hands new ones over.
     pub fn listen(&self, connections_max: usize) -> io::Result<Listener> {
         let socket = reusable_socket(self.address)?;
-        // Connections have it of their listener. A kernel that doesn't know it keeps more.
-        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        // Connections have it of their listener.
+        socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
         socket.listen(BACKLOG)?;
         Ok(Listener {
             watched: Watched::new(socket, ACCEPTS_A_TURN)?,

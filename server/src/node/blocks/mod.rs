@@ -307,8 +307,9 @@ impl Keeper {
 
     /// Ranges of blocks that are gone since the last look, or can't be read any more: what they had may be in no other.
     fn missing(&self, listed: &BlockList, unread: &UnreadBlocks) -> BTreeSet<BlockRange> {
-        let range_of =
-            |ulid: &Ulid| Some(BlockRange::of(self.listed.blocks.get(ulid)?.cut.as_ref()?.begin_ms));
+        // One that is set aside may be no older than the last look.
+        let block = |ulid| self.listed.blocks.get(ulid).or_else(|| listed.blocks.get(ulid));
+        let range_of = |ulid| Some(BlockRange::of(block(ulid)?.cut.as_ref()?.begin_ms));
         let gone = self.listed.blocks.keys().filter(|ulid| !listed.blocks.contains_key(ulid));
         let set_aside = unread.set_aside.difference(&self.unread.set_aside);
         let mut missing: BTreeSet<_> = gone.chain(set_aside).filter_map(range_of).collect();

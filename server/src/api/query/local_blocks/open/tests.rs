@@ -117,26 +117,33 @@ fn a_read_of_a_series_over_many_blocks_takes_no_set_of_all_of_each() {
     assert!(held > 0 && held < all_sets / 2, "{held} of {all_sets}");
 }
 
-#[test]
-fn a_block_that_is_deleted_while_it_is_read_is_not_damaged() {
-    let scratch = Scratch::new();
+/// Two blocks of a range each, 0 and 1.
+fn start_with_two(scratch: &Scratch) -> Arc<LocalBlocks> {
     let labels = vec![("__name__".to_owned(), "up".to_owned())];
     let series = BlockSeries { labels, floats: vec![(0, 1), (H2, 1)], ..BlockSeries::default() };
     put(scratch.path(), 1, &[series], false);
-    let blocks = start(scratch.path(), 10 * H2);
-    let stop = || {
-        let block = blocks.all().remove(0);
-        let fault = OpenBlock::open(&block.dir().join("none"), &blocks.cache).expect_err("no block");
-        assert!(!fault.may_pass(), "{fault}");
-        BlockJobError::Damaged(block, fault)
-    };
-    let went = stop();
+    start(scratch.path(), 10 * H2)
+}
+
+/// What a read says that finds the first one damaged.
+fn damaged(blocks: &LocalBlocks) -> BlockJobError {
+    let block = blocks.all().remove(0);
+    let fault = OpenBlock::open(&block.dir().join("none"), &blocks.cache).expect_err("no block");
+    assert!(!fault.may_pass(), "{fault}");
+    BlockJobError::Damaged(block, fault)
+}
+
+#[test]
+fn a_block_that_is_deleted_while_it_is_read_is_not_damaged() {
+    let scratch = Scratch::new();
+    let blocks = start_with_two(&scratch);
+    let went = damaged(&blocks);
     std::fs::remove_dir_all(blocks.all()[0].dir()).unwrap();
     let error = block_on(blocks.error_of(went));
     assert!(matches!(error, FanoutError::Refused(ShardReadError::BlockUnreadable)), "{error}");
     assert_eq!((blocks.counts().open, blocks.counts().damaged), (1, 0));
     // The other one is there.
-    let error = block_on(blocks.error_of(stop()));
+    let error = block_on(blocks.error_of(damaged(&blocks)));
     assert!(matches!(error, FanoutError::Refused(ShardReadError::BlockDamaged)), "{error}");
     assert_eq!((blocks.counts().open, blocks.counts().damaged), (0, 1));
 }
@@ -144,14 +151,9 @@ fn a_block_that_is_deleted_while_it_is_read_is_not_damaged() {
 #[test]
 fn nothing_is_deleted_of_a_time_of_which_a_block_is_set_aside() {
     let scratch = Scratch::new();
-    let labels = vec![("__name__".to_owned(), "up".to_owned())];
-    let series = BlockSeries { labels, floats: vec![(0, 1), (H2, 1)], ..BlockSeries::default() };
-    put(scratch.path(), 1, &[series], false);
-    let blocks = start(scratch.path(), 10 * H2);
-    let block = blocks.all().remove(0);
-    let at_ms = block.meta().min_ms;
-    let fault = OpenBlock::open(&block.dir().join("none"), &blocks.cache).expect_err("no block");
-    let found = block_on(blocks.error_of(BlockJobError::Damaged(block, fault)));
+    let blocks = start_with_two(&scratch);
+    let at_ms = blocks.all()[0].meta().min_ms;
+    let found = block_on(blocks.error_of(damaged(&blocks)));
     assert!(matches!(found, FanoutError::Refused(ShardReadError::BlockDamaged)), "{found}");
     let delete = |at_ms| {
         let selection = Selection { min_ms: at_ms, max_ms: at_ms, ..Selection::everything() };
@@ -160,6 +162,10 @@ fn nothing_is_deleted_of_a_time_of_which_a_block_is_set_aside() {
     let refused = delete(at_ms);
     assert!(matches!(refused, Err(FanoutError::Refused(ShardReadError::BlockSetAside))), "{refused:?}");
     assert!(matches!(delete(H2 - at_ms), Ok(1)));
+    // One of which nothing is known may have any time.
+    std::fs::create_dir(scratch.join(DIR).join("01BX5ZZKBKACTAV9WEVGEMMVRZ")).unwrap();
+    let refused = delete(H2 - at_ms);
+    assert!(matches!(refused, Err(FanoutError::Refused(ShardReadError::BlockSetAside))), "{refused:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) type PeerNumber = u64;
 /// Where a round through the peers begins.
 pub(crate) type RoundStart = Bound<Peer>;
 
-/// Things by peer. Each step takes the time of a search among them.
+/// Things by peer. Each step takes the time of a search among them, or a look at each peer.
 #[derive(Debug)]
 pub(crate) struct ByPeer<T> {
     things: BTreeMap<Peer, BTreeMap<PeerNumber, T>>,
@@ -63,6 +63,13 @@ impl<T> ByPeer<T> {
     /// How many the peer with most has, and who that is.
     pub(crate) fn most(&self) -> Option<(usize, Peer)> {
         self.by_count.last().copied()
+    }
+
+    /// The one that came first of those of the peers with most.
+    pub(crate) fn first_of_most(&self) -> Option<(PeerNumber, &T)> {
+        let (most, _) = self.most()?;
+        let with_most = self.by_count.iter().rev().take_while(|(count, _)| *count == most);
+        with_most.filter_map(|(_, peer)| self.first_of(*peer)).min_by_key(|(number, _)| *number)
     }
 
     /// The one that came first.

@@ -137,19 +137,12 @@ impl Line {
         let waiting = self.waiting.len();
         let timeout = timeout(max, waiting);
         while waiting > self.leaving
-            && let Some((first, slot)) = self.first_of_most()
+            // A slow client of an address that has few isn't in others' way.
+            && let Some((first, slot)) = self.held.first_of_most()
             && slot.is_held_for(timeout)
             && let Some(slot) = self.send_out(first)
         {
             changed.push(slot);
-        }
-    }
-
-    /// The first of the address that has most: a slow client of an address that has few isn't in others' way.
-    fn first_of_most(&self) -> Option<(PeerNumber, &Rc<Slot>)> {
-        match self.held.most()? {
-            (1, _) => self.held.first(),
-            (_, whose) => self.held.first_of(whose),
         }
     }
 
@@ -276,6 +269,18 @@ mod tests {
         let [_other, _another] = [3, 4].map(|n| all.ask(peer(n)));
         let _last = all.ask(peer(5));
         assert!(has_expired(&slow), "none has more than it");
+    }
+
+    #[test]
+    fn of_addresses_that_have_as_many_the_first_handshake_goes() {
+        for [one, other] in [[1, 2], [2, 1]] {
+            let all = Handshakes::new(4);
+            let slow = all.ask(peer(one));
+            let _held = [other, one, other].map(|n| all.ask(peer(n)));
+            make_slow(&slow, 2 * HANDSHAKE_TIMEOUT_MAX);
+            let _waiting = all.ask(peer(other));
+            assert!(has_expired(&slow));
+        }
     }
 
     #[test]

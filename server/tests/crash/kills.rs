@@ -18,6 +18,7 @@ const RESTARTS: usize = 55;
 const FULL_COMPARISON: usize = 6;
 /// The number of shards is another one after so many restarts.
 const SHARDS_CHANGE: usize = 8;
+const SEGMENTS_MIN: usize = RESTARTS / 3;
 const SENDERS: u64 = 4;
 const LIFE_MS_MAX: u64 = 900;
 /// Fewer series, and native histograms that come late or once more, would mean little.
@@ -121,7 +122,8 @@ impl Trial {
     /// The log turned over, and it held enough of everything.
     fn is_enough(&self) -> bool {
         let HistogramTally { late, again } = self.histograms();
-        self.seen.has_let_go() && self.series() > SERIES_MIN && late > LATE_MIN && again > AGAIN_MIN
+        let has_turned_over = self.seen.has_let_go() && self.seen.segments.len() >= SEGMENTS_MIN;
+        has_turned_over && self.series() > SERIES_MIN && late > LATE_MIN && again > AGAIN_MIN
     }
 
     /// What became of all senders' native histograms.
@@ -175,7 +177,7 @@ impl Seen {
     fn check(&self) {
         assert!(self.generations.len() > RESTARTS / SHARDS_CHANGE, "{:?}", self.generations);
         // A start goes on in the last one.
-        assert!(self.segments.len() >= RESTARTS / 3, "{} segments", self.segments.len());
+        assert!(self.segments.len() >= SEGMENTS_MIN, "{} segments", self.segments.len());
         assert!(self.has_let_go(), "{:?}, {} spares", self.checkpoints, self.spares);
     }
 

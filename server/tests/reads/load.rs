@@ -143,10 +143,10 @@ fn a_reader_that_takes_more_than_it_must_keeps_its_turn_beside_those_who_wait() 
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| node.get("/api/v1/labels").status);
         wait_for_metric(&node, "silverback_reads_waiting{shard=\"0\"} 1\n");
-        let mut of_a_second = vec![0; 3 * READER_BYTES_PER_S_MIN];
-        for _second in 0..3 * READER_GRACE.as_secs() {
-            std::thread::sleep(Duration::from_secs(1));
-            paced.read_exact(&mut of_a_second).unwrap();
+        let mut of_a_quarter = vec![0; 3 * READER_BYTES_PER_S_MIN / 4];
+        for _quarter_second in 0..4 * 3 * READER_GRACE.as_secs() {
+            std::thread::sleep(Duration::from_millis(250));
+            paced.read_exact(&mut of_a_quarter).unwrap();
         }
         wait_for_metric(&node, "silverback_reads_slow_total{shard=\"0\"} 0\n");
         drop(paced);

@@ -107,13 +107,14 @@ impl Keeper {
 
     /// Cuts a range of which there is no block; one without samples is noted as that.
     pub(super) async fn cut(&mut self, range: BlockRange) -> Result<(), KeeperError> {
+        self.note_cut_again(range);
         let read = self.begin_read().await?;
         self.begin_cut(&read, range).await?;
         // Before it is read: the block has what is counted, and perhaps more.
         let before = self.count(&read, range).await?;
         let is_there = self.write(&read, range, CutPart::First, before).await?;
         self.end_cut(&read, range).await?;
-        self.settled.insert(range);
+        self.note_settled(range);
         if !is_there {
             self.empty.insert(range);
         }
@@ -148,6 +149,7 @@ impl Keeper {
         let took_us = began.elapsed().as_micros() as u64;
         self.blocks.counts.cut_us.fetch_add(took_us, Ordering::Relaxed);
         let Some(FinishedBlock { meta, bytes }) = written? else { return Ok(false) };
+        self.check_undamaged(ulid).await?;
         let (stats, took_ms) = (meta.stats, took_us / 1000);
         let (series, samples) = (stats.num_series, stats.num_samples);
         let counts = &self.blocks.counts;
@@ -166,7 +168,6 @@ impl Keeper {
         counts.cut.fetch_add(1, Ordering::Relaxed);
         counts.cut_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.blocks.changed.tell();
-        self.check_undamaged(ulid).await?;
         Ok(true)
     }
 

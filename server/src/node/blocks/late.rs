@@ -125,9 +125,10 @@ impl Keeper {
         };
         let mut first_fault = None;
         for range in ranges.iter().copied().filter(|range| range.begin_ms() < before_ms) {
+            self.note_cut_again(range);
             match self.cut_late_of(range).await {
                 Ok(()) => {
-                    self.settled.insert(range);
+                    self.note_settled(range);
                     // What was there at the look is in a block now. What came since is younger.
                     self.late.note(ranges.iter().copied().filter(|other| *other != range), memory.horizon_ms);
                     return Ok(Step::Done);
@@ -158,7 +159,8 @@ impl Keeper {
         let before = self.count(&read, range).await?;
         let mut uncut = self.begin_cut(&read, range).await?;
         uncut.is_unknown |= !self.settled.contains(&range);
-        let is_as_before = self.held_by_blocks().get(&range) == Some(&before.held);
+        let is_as_before =
+            !self.reduced.contains(&range) && self.held_by_blocks().get(&range) == Some(&before.held);
         let mut part = part_of(uncut, is_as_before, has_moved());
         if part == Some(CutPart::Late) {
             self.write(&read, range, CutPart::Late, before.clone()).await?;

@@ -136,8 +136,13 @@ pub(crate) struct Keeper {
     unread: UnreadBlocks,
     /// Ranges without a sample: no block says that they are done.
     empty: BTreeSet<BlockRange>,
-    /// Ranges that were cut and are damaged all the same: another block would be, too.
+    /// Ranges of which a block is set aside, and when they were cut again, in ms.
+    cut_again: BTreeMap<BlockRange, u64>,
+    /// Of these, those whose block is damaged once more.
     given_up: BTreeSet<BlockRange>,
+    /// Ranges of which a block went or was set aside since it was compared with memory: the newest one's counts don't say what
+    /// the others lack.
+    reduced: BTreeSet<BlockRange>,
     /// Ranges whose late samples are all marked by the shards: they were cut, or compared with their blocks, since the
     /// start.
     settled: BTreeSet<BlockRange>,
@@ -170,7 +175,9 @@ impl Keeper {
             listed: BlockList::default(),
             unread: UnreadBlocks::default(),
             empty: BTreeSet::new(),
+            cut_again: BTreeMap::new(),
             given_up: BTreeSet::new(),
+            reduced: BTreeSet::new(),
             settled: BTreeSet::new(),
             late: LateTurn::default(),
             waits_long: false,
@@ -281,6 +288,8 @@ impl Keeper {
         let memory = self.look().await?;
         self.empty.retain(|range| range.end_ms() > memory.from_ms && !memory.uncut.contains_key(range));
         self.settled.retain(|range| range.end_ms() > memory.from_ms);
+        self.reduced.retain(|range| range.end_ms() > memory.from_ms);
+        self.cut_again.retain(|range, _| range.end_ms() > memory.from_ms);
         Ok(memory)
     }
 
@@ -300,6 +309,7 @@ impl Keeper {
         self.note_given_up();
         for range in missing.difference(&self.given_up) {
             self.settled.remove(range);
+            self.reduced.insert(*range);
             self.late.call();
         }
         Ok(())
@@ -311,8 +321,14 @@ impl Keeper {
         let block = |ulid| self.listed.blocks.get(ulid).or_else(|| listed.blocks.get(ulid));
         let range_of = |ulid| Some(BlockRange::of(block(ulid)?.cut.as_ref()?.begin_ms));
         let gone = self.listed.blocks.keys().filter(|ulid| !listed.blocks.contains_key(ulid));
-        let set_aside = unread.set_aside.difference(&self.unread.set_aside);
-        let mut missing: BTreeSet<_> = gone.chain(set_aside).filter_map(range_of).collect();
+        let is_rewritten = |range: &BlockRange| {
+            // It says of itself that what memory had then is unknown.
+            let cuts = listed.blocks.values().filter_map(|block| block.cut.as_ref());
+            cuts.filter(|cut| cut.held.is_empty()).any(|cut| BlockRange::of(cut.begin_ms) == *range)
+        };
+        let gone = gone.filter_map(range_of).filter(|range| !is_rewritten(range));
+        let set_aside = unread.set_aside.difference(&self.unread.set_aside).filter_map(range_of);
+        let mut missing: BTreeSet<_> = gone.chain(set_aside).collect();
         // Of which time such a one is isn't known.
         if listed.damaged.keys().any(|ulid| !self.listed.damaged.contains_key(ulid)) {
             missing.extend(self.settled.iter().copied());
@@ -321,12 +337,12 @@ impl Keeper {
     }
 
     fn note_given_up(&mut self) {
-        let given_up = unread::given_up(self.set_aside_ranges());
+        let given_up = unread::given_up(self.set_aside(), &self.cut_again);
         for range in given_up.difference(&self.given_up) {
             tracing::error!(
                 begin_ms = range.begin_ms(),
-                "blocks of a range were damaged again and again: it is not cut any more, and memory doesn't keep it; look after \
-                 the disk, and remove them"
+                "a range was cut again, and its block is damaged once more: it isn't cut any more, and memory drops it as if it \
+                 were in a block; check the disk"
             );
         }
         self.given_up = given_up;
@@ -365,10 +381,27 @@ impl Keeper {
         self.listed.blocks.values().filter(|block| !self.unread.set_aside.contains(&block.ulid))
     }
 
-    /// The ranges that this node cut to blocks that were set aside, each as often as it was.
-    fn set_aside_ranges(&self) -> impl Iterator<Item = BlockRange> {
-        let own = |ulid| self.listed.blocks.get(ulid)?.cut.as_ref().filter(|cut| !cut.is_so_far);
-        self.unread.set_aside.iter().filter_map(own).map(|cut| BlockRange::of(cut.begin_ms))
+    /// The blocks that this node cut and that were set aside, each with its range.
+    fn set_aside(&self) -> impl Iterator<Item = (BlockRange, Ulid)> {
+        let own = |ulid| {
+            let cut = self.listed.blocks.get(ulid)?.cut.as_ref().filter(|cut| !cut.is_so_far)?;
+            Some((BlockRange::of(cut.begin_ms), *ulid))
+        };
+        self.unread.set_aside.iter().filter_map(own)
+    }
+
+    /// A range is about to be cut: where a block of it is set aside, it is so for the second time.
+    fn note_cut_again(&mut self, range: BlockRange) {
+        if self.set_aside().any(|(of, _)| of == range) {
+            let now_ms = self.reader.clock.now_ms().max(0) as u64;
+            self.cut_again.entry(range).or_insert(now_ms);
+        }
+    }
+
+    /// All that memory has of a range is in blocks.
+    fn note_settled(&mut self, range: BlockRange) {
+        self.settled.insert(range);
+        self.reduced.remove(&range);
     }
 
     /// The blocks that this node cut of ranges that were over, each with its range. Others' say nothing of what is in

@@ -6,9 +6,6 @@ use super::Memory;
 use crate::blocks::BlockRange;
 use silverback_block::Ulid;
 
-/// Blocks of a range that were set aside until it isn't cut again: the next one would be damaged, too.
-const DAMAGED_MAX: usize = 2;
-
 /// The first of the blocks, of which memory has anything, that can't be opened: reads find it in memory alone.
 pub(super) fn first_unopened(
     blocks: impl Iterator<Item = (BlockRange, Ulid)>,
@@ -21,11 +18,16 @@ pub(super) fn first_unopened(
     blocks.filter(|(range, ulid)| is_in_memory(*range) && unopened.contains(ulid)).min()
 }
 
-/// Of the ranges of blocks that were set aside, those that aren't cut again.
-pub(super) fn given_up(set_aside: impl Iterator<Item = BlockRange>) -> BTreeSet<BlockRange> {
-    let mut counts = BTreeMap::<_, usize>::new();
-    set_aside.for_each(|range| *counts.entry(range).or_default() += 1);
-    counts.into_iter().filter(|(_, count)| *count >= DAMAGED_MAX).map(|(range, _)| range).collect()
+/// Ranges that aren't cut again: `cut_again` says when they were, in ms, and one of the blocks made since is set aside. The next
+/// would be damaged, too.
+pub(super) fn given_up(
+    set_aside: impl Iterator<Item = (BlockRange, Ulid)>,
+    cut_again: &BTreeMap<BlockRange, u64>,
+) -> BTreeSet<BlockRange> {
+    let is_made_since = |(range, ulid): &(BlockRange, Ulid)| {
+        cut_again.get(range).is_some_and(|since_ms| ulid.timestamp_ms() >= *since_ms)
+    };
+    set_aside.filter(is_made_since).map(|(range, _)| range).collect()
 }
 
 /// Before when all that memory has is in blocks that reads are answered from: but for these ranges, and those that aren't done.
@@ -76,10 +78,18 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_cut_again_once_whatever_becomes_of_it() {
-        assert!(given_up(ranges(&[])).is_empty());
-        assert!(given_up(ranges(&[1, 2, 3])).is_empty());
-        assert_eq!(given_up(ranges(&[3, 1, 2, 3, 2, 3])), ranges(&[2, 3]).collect());
+    fn a_range_is_cut_again_however_many_of_its_blocks_are_damaged_and_once() {
+        let check = |set_aside: &[(i64, u64)], cut_again: &[(i64, u64)], expect: &[i64]| {
+            let set_aside = set_aside
+                .iter()
+                .map(|(number, made_ms)| (BlockRange::of(number * H2), Ulid::from_parts(*made_ms, 7)));
+            let cut_again = cut_again.iter().map(|(number, at_ms)| (BlockRange::of(number * H2), *at_ms));
+            assert_eq!(given_up(set_aside, &cut_again.collect()), ranges(expect).collect());
+        };
+        check(&[(1, 10), (1, 20), (1, 30)], &[], &[]);
+        check(&[(1, 10), (1, 20), (2, 50)], &[(1, 40)], &[]);
+        check(&[(1, 10), (1, 40), (2, 50)], &[(1, 40)], &[1]);
+        check(&[(1, 10), (2, 50)], &[(1, 40), (2, 40), (3, 0)], &[2]);
     }
 
     #[test]

@@ -105,6 +105,29 @@ fn late_samples_are_in_a_block_of_their_own_at_the_next_cut() {
 }
 
 #[test]
+fn late_samples_of_a_block_that_goes_are_in_another_one_though_a_newer_one_has_what_came_since() {
+    let home = home("blocks-late-gone");
+    let dir = blocks_dir(&home.data_dir());
+    let (mut node, first, later) = begin(&home, &[]);
+    write(&mut node, &late(&first, 3));
+    write(&mut node, &later);
+    wait_until_all_is_in_blocks(&mut node, &dir);
+    let late_range = late(&first, 3)[0].1[0].0.div_euclid(RANGE_MS);
+    let remove = |is_wanted: &dyn Fn(&ReadBlock) -> bool| {
+        let gone = read_blocks(&dir).into_iter().find(|(_, block)| is_wanted(block)).expect("there is one");
+        std::fs::remove_dir_all(dir.join(gone.0)).unwrap();
+    };
+    let is_late = |block: &ReadBlock| block.meta.is_of_out_of_order() && block.range() == late_range;
+    write(&mut node, &late(&first, 4));
+    // What came late is cut when a range is: this one is cut again.
+    remove(&|block| block.range() != late_range);
+    let blocks = wait_until_all_is_in_blocks(&mut node, &dir);
+    assert_eq!(blocks.iter().filter(|block| is_late(block)).count(), 2);
+    remove(&is_late);
+    wait_until_all_is_in_blocks(&mut node, &dir);
+}
+
+#[test]
 fn late_samples_before_a_kill_are_in_a_block_after_the_next_start() {
     let home = home("blocks-late-kill");
     let dir = blocks_dir(&home.data_dir());

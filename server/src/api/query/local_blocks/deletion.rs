@@ -24,10 +24,13 @@ pub(super) fn delete(
     blocks.look_at_all()?;
     for selection in selections {
         let Selection { min_ms, max_ms, .. } = *selection;
-        if blocks.has_set_aside(ChunkRange { min_ms, max_ms }) {
+        let times = ChunkRange { min_ms, max_ms };
+        let in_range = blocks.in_range(times);
+        // After that: what a read sets aside meanwhile is in one of the two.
+        if blocks.has_set_aside(times) {
             return Err(BlockJobError::SetAside);
         }
-        for block in blocks.in_range(ChunkRange { min_ms, max_ms }) {
+        for block in in_range {
             let mut taken = blocks.begin_taking();
             taken.set(SETS_AT_ONCE * block.set_bytes_max())?;
             let mut series = matching(job, &block, &selection.matchers)?;

@@ -226,8 +226,8 @@ impl LocalBlocks {
         self.known.with(|set| set.open.contains_key(&OsString::from(ulid.to_string())))
     }
 
-    /// Whether a block that was set aside has anything of these times, or may have: the next start reads it again where the
-    /// damage is in a part that nobody looks at then, or somebody has brought the part back.
+    /// Whether a block that was set aside has anything of these times, or may have: the next start reads it again if the damage
+    /// is where a start doesn't look, or if somebody has restored the file.
     pub(super) fn has_set_aside(&self, times: ChunkRange) -> bool {
         let overlaps = |own: &ChunkRange| own.min_ms <= times.max_ms && own.max_ms >= times.min_ms;
         self.known.with(|set| set.set_aside.values().any(|own| own.as_ref().is_none_or(overlaps)))

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ pub enum MixedError {
 pub(super) const PIECE: Duration = Duration::from_micros(20);
 const CLIENT_STACK_BYTES: usize = 128 << 10;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Until threads that have started are asleep.
+/// Until threads that are ready are asleep.
 const START: Duration = Duration::from_millis(100);
 /// Of the times between requests.
 const SEED: u64 = 1;
@@ -221,27 +221,44 @@ fn ask_all_at_once(options: &MixedOptions, address: SocketAddr) -> io::Result<Hi
     let connect = |_| connect(address);
     let streams: Vec<TcpStream> = (0..options.connections).map(connect).collect::<io::Result<_>>()?;
     let mean_gap_s = options.connections as f64 / options.rate;
-    // Once all threads are there: else the first requests' latencies would have the start of their threads in them.
+    // Once all threads are there with their memory: else the first latencies would have these in them, for hundreds of
+    // milliseconds where the kernel gives each thread huge pages.
     let began = &OnceLock::<Instant>::new();
+    let (starting, all_ready) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let spawn = |(stream, number)| {
             let gaps = Gaps { random: SplitMix::new(SEED, number), mean_s: mean_gap_s };
+            let starting = starting.clone();
             let ask = move || {
                 keep_off(options.cpu)?;
+                let mut latency_us = latencies(options);
+                drop(starting);
                 let began = *began.wait();
-                ask(stream, gaps, began, began + Duration::from_secs_f64(options.seconds))
+                let end = began + Duration::from_secs_f64(options.seconds);
+                ask(stream, gaps, began, end, &mut latency_us)?;
+                Ok(latency_us)
             };
             thread::Builder::new().stack_size(CLIENT_STACK_BYTES).spawn_scoped(scope, ask)
         };
         let threads: io::Result<Vec<_>> = streams.into_iter().zip(0..).map(spawn).collect();
+        drop(starting);
+        // Nobody sends: it ends when the last thread has dropped its end.
+        let _nothing = all_ready.recv();
         began.get_or_init(|| Instant::now() + START);
-        let mut all = Histogram::new(3).expect("three digits are allowed");
+        let mut all = latencies(options);
         for thread in threads? {
-            let latency_us = thread.join().expect("a connection's thread doesn't panic")?;
-            all.add(latency_us).expect("histograms that grow by themselves");
+            let latency_us: io::Result<_> = thread.join().expect("a connection's thread doesn't panic");
+            all.add(latency_us?).expect("the same bounds");
         }
         Ok(all)
     })
+}
+
+/// Room for any latency, written to as it is made: nothing is taken from the kernel while requests are asked. One that was
+/// due at once may be asked when the time is over, and then be answered late.
+fn latencies(options: &MixedOptions) -> Histogram<u64> {
+    let most = Duration::from_secs_f64(options.seconds) + 2 * ANSWER_TIMEOUT;
+    Histogram::new_with_bounds(1, most.as_micros() as u64, 3).expect("bounds that are in order")
 }
 
 /// Keeps this thread off the CPU that serves, where there is another.
@@ -279,18 +296,22 @@ impl Gaps {
 }
 
 /// One connection's requests, each when it is due, or as soon as the one before was answered.
-fn ask(mut stream: TcpStream, mut gaps: Gaps, began: Instant, end: Instant) -> io::Result<Histogram<u64>> {
-    let mut latency_us = Histogram::new(3).expect("three digits are allowed");
+fn ask(
+    mut stream: TcpStream,
+    mut gaps: Gaps,
+    began: Instant,
+    end: Instant,
+    latency_us: &mut Histogram<u64>,
+) -> io::Result<()> {
     let mut due = began + gaps.next();
     while due.max(Instant::now()) < end {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         stream.write_all(&[1])?;
         stream.read_exact(&mut [0])?;
-        let took_us = due.elapsed().as_micros() as u64;
-        latency_us.record(took_us).expect("a histogram that grows by itself");
+        latency_us.record(due.elapsed().as_micros() as u64).expect("no answer takes longer than its timeout");
         due += gaps.next();
     }
-    Ok(latency_us)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -273,8 +273,7 @@ const DECODING: Group = Group {
     name: "decoding, label checks and hashes",
     is_kernel: false,
     patterns: &[
-        Begins("silverback::api::ingest::remote_write"),
-        Begins("silverback::api::ingest::grpc"),
+        Begins("silverback::api::ingest::"),
         Begins("silverback_model::labels"),
         Begins("silverback_model::series_id"),
         Begins("silverback_storage::message"),
@@ -440,6 +439,7 @@ mod tests {
         for (name, group) in [
             ("snap::decompress::Decoder::decompress", SNAPPY),
             ("silverback::api::ingest::remote_write::v1::SeriesSlice<S>::pass_labelled", DECODING),
+            ("silverback::api::ingest::write::decode_slice", DECODING),
             ("xxhash_rust::xxh3::xxh3_128_129to240", DECODING),
             ("silverback_storage::wal::record::series::Symbols::number", LOG),
             (

@@ -33,41 +33,57 @@ pub enum Figures {
     Report,
     /// Those of the founding comparisons.
     Founding,
+    /// Those that another command printed, which these make, and what the report is made by.
+    Section(&'static [&'static str]),
 }
 
+/// Sections that other commands print, and what makes them beside what the report is made by. The others are the report's,
+/// and what reads cost, which a script asks.
+const SECTIONS: [(&str, &[&str]); 5] = [
+    ("durability", &["benches/src/durability"]),
+    ("isolation", &["benches/src/isolation", "benches/src/durability"]),
+    ("profile", &["benches/src/profile", "benches/src/founding", "benches/src/rebalance"]),
+    ("promql", &["benches/src/promql"]),
+    ("rebalance", &["benches/src/rebalance"]),
+];
+
+/// What makes the report.
+const REPORT: [&str; 7] = [
+    "benches/src/contender",
+    "benches/src/durability/restart.rs",
+    "benches/src/founding/meter.rs",
+    "benches/src/founding/plot.rs",
+    "benches/src/founding/results.rs",
+    "benches/src/rebalance/verdict.rs",
+    "benches/src/report",
+];
+
+/// What makes the founding comparisons.
+const FOUNDING: [&str; 6] = [
+    "benches/src/bench.rs",
+    "benches/src/contender",
+    "benches/src/fleet.rs",
+    "benches/src/founding",
+    "benches/src/isolation",
+    "benches/src/rebalance",
+];
+
 impl Figures {
-    /// Those that are in a document.
-    pub fn of_document(path: &Path) -> Self {
-        if path.file_name().is_some_and(|name| name == FOUNDING_DOCUMENT) {
-            Self::Founding
-        } else {
-            Self::Report
+    /// Those of a section of a document.
+    pub fn of(document: &Path, section: &str) -> Self {
+        if document.file_name().is_some_and(|name| name == FOUNDING_DOCUMENT) {
+            return Self::Founding;
         }
+        let printed = SECTIONS.iter().find(|(name, _)| *name == section);
+        printed.map_or(Self::Report, |(_, makers)| Self::Section(makers))
     }
 
     fn paths(self) -> Vec<&'static str> {
-        let makers: &[&str] = match self {
-            Self::Report => &[
-                "benches/src/contender",
-                "benches/src/durability",
-                "benches/src/founding/meter.rs",
-                "benches/src/founding/results.rs",
-                "benches/src/isolation",
-                "benches/src/profile",
-                "benches/src/promql",
-                "benches/src/rebalance",
-                "benches/src/report",
-            ],
-            Self::Founding => &[
-                "benches/src/bench.rs",
-                "benches/src/contender",
-                "benches/src/fleet.rs",
-                "benches/src/founding",
-                "benches/src/isolation",
-                "benches/src/rebalance",
-            ],
-        };
-        [&PATHS, makers].concat()
+        match self {
+            Self::Report => [&PATHS[..], &REPORT].concat(),
+            Self::Founding => [&PATHS[..], &FOUNDING].concat(),
+            Self::Section(makers) => [&PATHS[..], &REPORT, makers].concat(),
+        }
     }
 }
 
@@ -228,12 +244,22 @@ mod tests {
     #[test]
     fn figures_depend_on_what_makes_them_and_not_on_what_makes_others() {
         let is_in = |figures: Figures, path: &str| figures.paths().contains(&path);
-        for (document, own, other) in [
-            ("docs/why-thread-per-core.md", "benches/src/founding", "benches/src/report"),
-            ("docs/performance.md", "benches/src/report", "benches/src/founding"),
+        for (document, section, own, other) in [
+            ("docs/why-thread-per-core.md", "cache", "benches/src/founding", "benches/src/report"),
+            ("docs/performance.md", "writes", "benches/src/report", "benches/src/profile"),
+            ("docs/performance.md", "profile", "benches/src/profile", "benches/src/promql"),
         ] {
-            let figures = Figures::of_document(Path::new(document));
-            assert!(is_in(figures, own) && is_in(figures, "server") && !is_in(figures, other), "{document}");
+            let figures = Figures::of(Path::new(document), section);
+            assert!(is_in(figures, own) && is_in(figures, "server") && !is_in(figures, other), "{section}");
+        }
+    }
+
+    #[test]
+    fn each_section_that_others_print_is_in_the_document() {
+        let names = crate::report::document::names(include_str!("../../../docs/performance.md"));
+        let names = names.expect("a document");
+        for (section, _) in SECTIONS {
+            assert!(names.iter().any(|name| name == section), "{section}");
         }
     }
 

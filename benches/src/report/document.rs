@@ -12,6 +12,8 @@
 //! <!-- report:end NAME -->
 //! ```
 
+use std::collections::BTreeMap;
+
 use super::commit::Code;
 
 const MARK_START: &str = "**Measured on ";
@@ -123,9 +125,12 @@ pub fn spliced(text: &str, sections: &[Section], code: &Code) -> Result<String, 
     })
 }
 
-/// The document with a line in each section whose figures are older than the code, and none in the others.
-pub fn marked(text: &str, code: &Code) -> Result<String, DocumentError> {
-    rewritten(text, |_, lines| marked_lines(&lines.concat(), code))
+/// The document with a line in each section whose figures are older than its code, and none in the others.
+///
+/// # Panics
+/// Where a section's code isn't among these.
+pub fn marked(text: &str, code: &BTreeMap<String, Code>) -> Result<String, DocumentError> {
+    rewritten(text, |name, lines| marked_lines(&lines.concat(), &code[name]))
 }
 
 fn marked_lines(lines: &str, code: &Code) -> String {
@@ -159,6 +164,10 @@ mod tests {
 
     fn code(hash: &str) -> Code {
         Code { commit: "abc".to_owned(), hash: hash.to_owned(), changed: Vec::new() }
+    }
+
+    fn of_x(code: Code) -> BTreeMap<String, Code> {
+        [("x".to_owned(), code)].into()
     }
 
     fn section(name: &str, body: &str) -> Section {
@@ -200,22 +209,31 @@ mod tests {
 
     #[test]
     fn a_section_older_than_the_code_is_marked_once_and_one_as_new_is_not() {
-        assert_eq!(marked(WRITTEN, &code("1")).expect("a document"), WRITTEN);
-        let old = marked(WRITTEN, &code("2")).expect("a document");
+        assert_eq!(marked(WRITTEN, &of_x(code("1"))).expect("a document"), WRITTEN);
+        let old = marked(WRITTEN, &of_x(code("2"))).expect("a document");
         assert!(old.contains("\n\n**Measured on abc; the code has changed since.**\n\n| 1 |\n"), "{old}");
-        assert_eq!(marked(&old, &code("3")).expect("a document"), old);
-        assert_eq!(marked(&old, &code("1")).expect("a document"), WRITTEN);
+        assert_eq!(marked(&old, &of_x(code("3"))).expect("a document"), old);
+        assert_eq!(marked(&old, &of_x(code("1"))).expect("a document"), WRITTEN);
         assert_eq!(spliced(&old, &[section("x", "| 1 |")], &code("1")).expect("a document"), WRITTEN);
+    }
+
+    #[test]
+    fn a_section_is_as_old_as_its_own_code_says() {
+        let both = WRITTEN.to_owned() + &WRITTEN.replace(" x -->", " y -->");
+        let code = [("x".to_owned(), code("1")), ("y".to_owned(), code("2"))].into();
+        let text = marked(&both, &code).expect("a document");
+        assert_eq!(text.matches(MARK_END).count(), 1);
+        assert!(text.starts_with(WRITTEN), "{text}");
     }
 
     #[test]
     fn changes_that_are_not_committed_are_newer_than_any_figure() {
         let changed = Code { changed: vec!["server/src/a.rs".to_owned()], ..code("1") };
-        assert!(marked(WRITTEN, &changed).expect("a document").contains(MARK_END));
+        assert!(marked(WRITTEN, &of_x(changed)).expect("a document").contains(MARK_END));
     }
 
     #[test]
     fn what_was_never_measured_is_not_marked() {
-        assert_eq!(marked(EMPTY, &code("1")).expect("a document"), EMPTY);
+        assert_eq!(marked(EMPTY, &of_x(code("1"))).expect("a document"), EMPTY);
     }
 }

@@ -274,15 +274,15 @@ pub(crate) const READ_BYTES_MAX: usize = 256 << 20;
 /// Reads that one core has in flight at most, whatever is configured. Each has a request to each shard.
 pub(crate) const READS_PER_CORE_MAX: usize = 128;
 const _: () = assert!(READS_PER_CORE_MAX <= LANE_READS);
-/// Batches that one read holds at most, of all shards together, in bytes.
-pub const READ_BATCHES_BYTES: usize = 512 << 10;
+/// Batches that one read holds at most, of all shards together, in bytes: what its answer leaves, but for an eighth of them
+/// for where each series is.
+pub const READ_BATCHES_BYTES: usize = (READ_BYTES_MIN - STREAM_PIECES * STREAM_PIECE_BYTES) * 8 / 9;
 /// A batch is no smaller than this, however many shards there are, in bytes.
 pub const READ_BATCH_BYTES_MIN: usize = 4 << 10;
 /// What a read takes on its core at least, in bytes: batches, and what of its answer waits for its client.
 pub const READ_BYTES_MIN: usize = 1 << 20;
 /// Pieces of an answer that there are at a time: one that is made, three that wait for their connection, and one that it sends.
 const STREAM_PIECES: usize = 5;
-const _: () = assert!(READ_BATCHES_BYTES + STREAM_PIECES * STREAM_PIECE_BYTES <= READ_BYTES_MIN);
 /// What reads of blocks on disk hold and what is kept of their files, of the whole node, in bytes. With a small memory limit
 /// it is less: [`MemoryPlan`].
 pub(crate) const BLOCK_BYTES_MAX: usize = 1 << 30;

@@ -1,19 +1,27 @@
-//! An answer's value as JSON, byte for byte as Prometheus writes it, series by series so that none of a large answer
-//! is in memory twice.
+//! An answer's value as JSON, byte for byte as Prometheus writes it, part by part so that none of a large answer is in
+//! memory twice, and none of a long series holds a core.
 
 use std::fmt::Write;
+use std::rc::Rc;
 
 use silverback_model::Labels;
 
-use crate::answer::{SampleValue, Value};
+use crate::answer::{MatrixSeries, SampleValue, Value};
 use crate::histogram::FloatHistogram;
 use crate::number::write_json_float;
+
+/// Points of a series that one part has: some 50 µs' worth.
+const PART_POINTS: usize = 512;
+/// Numbers of a histogram's bucket, each of which takes as long as a point.
+const BUCKET_NUMBERS: usize = 3;
 
 /// Writes a value's `data` object part by part.
 #[derive(Debug)]
 pub struct JsonWriter<'a> {
     value: &'a Value,
     next: usize,
+    /// Points of the next series that are written.
+    points: usize,
     is_begun: bool,
     end: &'static str,
 }
@@ -21,7 +29,7 @@ pub struct JsonWriter<'a> {
 impl<'a> JsonWriter<'a> {
     /// From the start: `{"resultType":…,"result":…}`.
     pub const fn new(value: &'a Value) -> Self {
-        Self { value, next: 0, is_begun: false, end: "]}" }
+        Self { value, next: 0, points: 0, is_begun: false, end: "]}" }
     }
 
     /// The same without its last brace: the caller has more to put in.
@@ -29,7 +37,7 @@ impl<'a> JsonWriter<'a> {
         Self { end: "]", ..Self::new(value) }
     }
 
-    /// Appends the next part, at most one series. Whether more follows.
+    /// Appends the next part, one series or some points of it. Whether more follows.
     pub fn write_part(&mut self, out: &mut String) -> bool {
         if !self.is_begun {
             self.is_begun = true;
@@ -57,32 +65,64 @@ impl<'a> JsonWriter<'a> {
                         SampleValue::Float(_) => ",\"value\":",
                         SampleValue::Histogram(_) => ",\"histogram\":",
                     });
-                    write_sample(out, sample.at_ms, &sample.value);
+                    match &sample.value {
+                        SampleValue::Float(value) => write_point(out, sample.at_ms, *value, write_float),
+                        SampleValue::Histogram(histogram) => {
+                            write_point(out, sample.at_ms, histogram, write_histogram);
+                        }
+                    }
                     out.push('}');
+                    self.next += 1;
                     true
                 }
             },
             Value::Matrix(series) => match series.get(self.next) {
                 None => false,
                 Some(series) => {
-                    self.open(out, &series.labels);
-                    let floats =
-                        series.floats.iter().map(|(at_ms, value)| (*at_ms, SampleValue::Float(*value)));
-                    write_samples(out, "values", floats);
-                    let histograms = series.histograms.iter();
-                    let histograms =
-                        histograms.map(|(at_ms, value)| (*at_ms, SampleValue::Histogram(value.clone())));
-                    write_samples(out, "histograms", histograms);
-                    out.push('}');
+                    self.write_points(out, series);
                     true
                 }
             },
         };
-        self.next += 1;
         if !has_more {
             out.push_str(self.end);
         }
         has_more
+    }
+
+    /// The next points of the next series, after its labels and up to its end.
+    fn write_points(&mut self, out: &mut String, series: &MatrixSeries) {
+        if self.points == 0 {
+            self.open(out, &series.labels);
+        }
+        let (floats, mut room) = (series.floats.len(), PART_POINTS);
+        while room > 0 && self.points < floats {
+            write_list_head(out, "values", self.points);
+            let (at_ms, value) = series.floats[self.points];
+            write_point(out, at_ms, value, write_float);
+            room -= 1;
+            self.points += 1;
+            if self.points == floats {
+                out.push(']');
+            }
+        }
+        while room > 0 && self.points >= floats && self.points < floats + series.histograms.len() {
+            let place = self.points - floats;
+            write_list_head(out, "histograms", place);
+            let (at_ms, histogram) = &series.histograms[place];
+            write_point(out, *at_ms, histogram, write_histogram);
+            let buckets = histogram.positive.len() + histogram.negative.len();
+            room = room.saturating_sub(1 + BUCKET_NUMBERS * buckets);
+            self.points += 1;
+            if place + 1 == series.histograms.len() {
+                out.push(']');
+            }
+        }
+        if self.points == floats + series.histograms.len() {
+            out.push('}');
+            self.points = 0;
+            self.next += 1;
+        }
     }
 
     fn open(&self, out: &mut String, labels: &Labels) {
@@ -101,28 +141,20 @@ impl Value {
     }
 }
 
-fn write_samples(out: &mut String, name: &str, samples: impl ExactSizeIterator<Item = (i64, SampleValue)>) {
-    if samples.len() == 0 {
-        return;
+/// What is before a point of a list.
+fn write_list_head(out: &mut String, name: &str, place: usize) {
+    if place > 0 {
+        out.push(',');
+    } else {
+        let _ = write!(out, ",\"{name}\":[");
     }
-    let _ = write!(out, ",\"{name}\":[");
-    for (i, (at_ms, value)) in samples.enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        write_sample(out, at_ms, &value);
-    }
-    out.push(']');
 }
 
-fn write_sample(out: &mut String, at_ms: i64, value: &SampleValue) {
+fn write_point<T>(out: &mut String, at_ms: i64, value: T, write: impl Fn(&mut String, T)) {
     out.push('[');
     write_time(out, at_ms);
     out.push(',');
-    match value {
-        SampleValue::Float(value) => write_float(out, *value),
-        SampleValue::Histogram(histogram) => write_histogram(out, histogram),
-    }
+    write(out, value);
     out.push(']');
 }
 
@@ -145,7 +177,7 @@ fn write_time(out: &mut String, at_ms: i64) {
         out.push('-');
     }
     let (seconds, ms) = (at_ms.unsigned_abs() / 1000, at_ms.unsigned_abs() % 1000);
-    let _ = write!(out, "{seconds}");
+    out.push_str(itoa::Buffer::new().format(seconds));
     if ms > 0 {
         let _ = write!(out, ".{ms:03}");
     }
@@ -157,7 +189,7 @@ fn write_float(out: &mut String, value: f64) {
     out.push('"');
 }
 
-fn write_histogram(out: &mut String, histogram: &FloatHistogram) {
+fn write_histogram(out: &mut String, histogram: &Rc<FloatHistogram>) {
     out.push_str("{\"count\":");
     write_float(out, histogram.count);
     out.push_str(",\"sum\":");
@@ -202,10 +234,8 @@ pub fn write_text(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
     use super::*;
-    use crate::answer::{MatrixSeries, VectorSample};
+    use crate::answer::VectorSample;
 
     fn labels() -> Rc<Labels> {
         Rc::new(Labels::from_pairs([("__name__", "up"), ("job", "a\"b")]))
@@ -231,5 +261,65 @@ mod tests {
         };
         let expect = r#"{"resultType":"matrix","result":[{"metric":{},"values":[[0,"1e-09"],[1,"2"]]},{"metric":{},"values":[[0,"1e-09"],[1,"2"]]}]}"#;
         assert_eq!(Value::Matrix(vec![series.clone(), series]).to_json(), expect);
+    }
+
+    /// All of a value, and how many times a part begins a list in it, at most.
+    fn parts(value: &Value) -> (String, usize) {
+        let (mut writer, mut whole, mut most) = (JsonWriter::new(value), String::new(), 0);
+        loop {
+            let before = whole.len();
+            let has_more = writer.write_part(&mut whole);
+            most = most.max(whole[before..].matches('[').count());
+            if !has_more {
+                return (whole, most);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_series_is_written_in_parts_that_give_the_same() {
+        let points = |count: usize| (0..count).map(|at| (1000 * at as i64, at as f64)).collect::<Vec<_>>();
+        let histograms = |count: usize| {
+            let histogram = Rc::new(FloatHistogram::default());
+            (0..count).map(|at| (1000 * at as i64, Rc::clone(&histogram))).collect::<Vec<_>>()
+        };
+        for (floats, others) in [
+            (0, 0),
+            (1, 0),
+            (PART_POINTS, 0),
+            (PART_POINTS + 1, 0),
+            (2 * PART_POINTS, 3),
+            (5, 2 * PART_POINTS),
+        ] {
+            let series =
+                MatrixSeries { labels: labels(), floats: points(floats), histograms: histograms(others) };
+            let list = |name: &str, of: Vec<String>| {
+                if of.is_empty() { String::new() } else { format!(",\"{name}\":[{}]", of.join(",")) }
+            };
+            let values = (0..floats).map(|at| format!("[{at},\"{at}\"]")).collect();
+            let empty = r#"{"count":"0","sum":"0"}"#;
+            let of_histograms = (0..others).map(|at| format!("[{at},{empty}]")).collect();
+            let one = format!(
+                r#"{{"metric":{{"__name__":"up","job":"a\"b"}}{}{}}}"#,
+                list("values", values),
+                list("histograms", of_histograms)
+            );
+            let expect = format!(r#"{{"resultType":"matrix","result":[{one},{one}]}}"#);
+            let (whole, most) = parts(&Value::Matrix(vec![series.clone(), series]));
+            assert_eq!(whole, expect, "{floats} and {others}");
+            assert!(most <= PART_POINTS + 2, "{most} points in a part: {floats} and {others}");
+        }
+    }
+
+    #[test]
+    fn histograms_of_many_buckets_are_written_one_or_two_at_a_time() {
+        const BUCKETS: usize = 100;
+        let positive = (0..BUCKETS as i32).map(|index| (index, 1.0)).collect();
+        let histogram = Rc::new(FloatHistogram { positive, ..FloatHistogram::default() });
+        let histograms: Vec<_> = (0..20).map(|at| (at, Rc::clone(&histogram))).collect();
+        let series = MatrixSeries { labels: labels(), floats: Vec::new(), histograms };
+        let (whole, most) = parts(&Value::Matrix(vec![series]));
+        assert_eq!(whole.matches('[').count(), 20 * (BUCKETS + 2) + 2);
+        assert!(most <= 2 * (BUCKETS + 2) + 1, "{most}");
     }
 }

@@ -2,6 +2,7 @@
 //! has most, who came first, and whose turn is next; what becomes of that is its user's.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv6Addr},
     ops::Bound,
@@ -35,11 +36,15 @@ pub(crate) type PeerNumber = u64;
 /// Where a round through the peers begins.
 pub(crate) type RoundStart = Bound<Peer>;
 
-/// Things by peer. Each step takes the time of a search among them, or a look at each peer.
+/// A peer in the order of counts: how many it has, and its first. The last is the one with most, of several the one that
+/// came first.
+type Rank = (usize, Reverse<PeerNumber>, Peer);
+
+/// Things by peer. Each step takes the time of a search among them.
 #[derive(Debug)]
 pub(crate) struct ByPeer<T> {
     things: BTreeMap<Peer, BTreeMap<PeerNumber, T>>,
-    by_count: BTreeSet<(usize, Peer)>,
+    by_count: BTreeSet<Rank>,
     order: BTreeMap<PeerNumber, Peer>,
     next: PeerNumber,
 }
@@ -60,16 +65,14 @@ impl<T> ByPeer<T> {
         self.things.get(&peer).map_or(0, BTreeMap::len)
     }
 
-    /// How many the peer with most has, and who that is.
+    /// How many the peer with most has, and who that is: of several the one whose first came first.
     pub(crate) fn most(&self) -> Option<(usize, Peer)> {
-        self.by_count.last().copied()
+        self.by_count.last().map(|(count, _, peer)| (*count, *peer))
     }
 
     /// The one that came first of those of the peers with most.
     pub(crate) fn first_of_most(&self) -> Option<(PeerNumber, &T)> {
-        let (most, _) = self.most()?;
-        let with_most = self.by_count.iter().rev().take_while(|(count, _)| *count == most);
-        with_most.filter_map(|(_, peer)| self.first_of(*peer)).min_by_key(|(number, _)| *number)
+        self.first_of(self.most()?.1)
     }
 
     /// The one that came first.
@@ -106,16 +109,23 @@ impl<T> ByPeer<T> {
 
     fn change<R>(&mut self, peer: Peer, change: impl FnOnce(&mut BTreeMap<PeerNumber, T>) -> R) -> R {
         let things = self.things.entry(peer).or_default();
-        let before = things.len();
+        let before = rank(peer, things);
         let result = change(things);
-        let after = things.len();
-        self.by_count.remove(&(before, peer));
+        let after = rank(peer, things);
+        if let Some(before) = before {
+            self.by_count.remove(&before);
+        }
         match after {
-            0 => drop(self.things.remove(&peer)),
-            1.. => drop(self.by_count.insert((after, peer))),
+            None => drop(self.things.remove(&peer)),
+            Some(after) => drop(self.by_count.insert(after)),
         }
         result
     }
+}
+
+/// `None`: it has nothing.
+fn rank<T>(peer: Peer, things: &BTreeMap<PeerNumber, T>) -> Option<Rank> {
+    things.first_key_value().map(|(first, _)| (things.len(), Reverse(*first), peer))
 }
 
 #[cfg(test)]
@@ -149,6 +159,20 @@ mod tests {
         assert_eq!((all.most(), all.count(other)), (Some((1, one)), 0));
         assert_eq!(all.remove(numbers[0]), Some(()));
         assert!(all.things.is_empty() && all.by_count.is_empty() && all.order.is_empty());
+    }
+
+    #[test]
+    fn of_peers_with_as_many_the_one_that_came_first_has_most() {
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(peer);
+        for [first, second] in [[one, other], [other, one]] {
+            let mut all = ByPeer::default();
+            let numbers = [first, second, second, first].map(|peer| all.insert(peer, ()));
+            assert_eq!(all.most(), Some((2, first)));
+            assert_eq!(all.first_of_most().map(|(number, ())| number), Some(numbers[0]));
+            all.remove(numbers[0]);
+            all.insert(first, ());
+            assert_eq!(all.most(), Some((2, second)), "its first is gone");
+        }
     }
 
     #[test]

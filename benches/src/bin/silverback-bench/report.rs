@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use silverback_benches::founding::document::preamble;
 use silverback_benches::report::commit::{Code, Figures};
-use silverback_benches::report::document;
+use silverback_benches::report::document::{self, DocumentError};
 use silverback_benches::report::kept::{self, Judged, KEPT_RUNS, Kept, KeptRatio};
 use silverback_benches::report::loads::{self, Load, SHORT, Size};
 use silverback_benches::report::rounds::{self, Ground, Rounds};
@@ -139,9 +139,11 @@ struct Marked {
 fn marked(documents: Vec<PathBuf>) -> Result<Vec<Marked>, Box<dyn Error>> {
     let one = |path: PathBuf| {
         let text = read(&path)?;
-        let code = Code::look(Path::new("."), Figures::of_document(&path))?;
-        let marked =
-            document::marked(&text, &code).map_err(|error| format!("{}: {error}", path.display()))?;
+        let failed = |error: DocumentError| format!("{}: {error}", path.display());
+        let look =
+            |name: String| Code::look(Path::new("."), Figures::of(&path, &name)).map(|code| (name, code));
+        let code = document::names(&text).map_err(failed)?.into_iter().map(look).collect::<Result<_, _>>()?;
+        let marked = document::marked(&text, &code).map_err(failed)?;
         Ok(Marked { path, text, marked })
     };
     documents.into_iter().map(one).collect()
@@ -256,7 +258,7 @@ fn check_written(arguments: &ReportArgs, rounds: usize) -> Result<Code, Box<dyn 
     }
     for load in wanted(arguments, Size::Full) {
         if !places.iter().any(|place| place == load.section) {
-            return Err(Box::new(document::DocumentError::NoPlace(load.section.to_owned())));
+            return Err(Box::new(DocumentError::NoPlace(load.section.to_owned())));
         }
     }
     Ok(code)

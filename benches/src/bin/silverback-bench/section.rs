@@ -47,10 +47,11 @@ pub(crate) fn run(arguments: &SectionArgs) -> Ended {
     if !document::names(&read()?).map_err(|error| failed(&error))?.contains(name) {
         return Err(Box::new(DocumentError::NoPlace(name.clone())));
     }
-    let before = Code::committed(Path::new("."), Figures::Report)?;
+    let figures = Figures::of(out, name);
+    let before = Code::committed(Path::new("."), figures)?;
     let body = printed(&arguments.command, arguments.judged)?;
     // Once more: someone may have worked on the code meanwhile.
-    before.check_same(&Code::look(Path::new("."), Figures::Report)?)?;
+    before.check_same(&Code::look(Path::new("."), figures)?)?;
     let body = format!("{}\n\n{}", measured_here(&arguments.command.join(" ")), body.trim());
     let section = Section { name: name.clone(), body };
     let text = document::spliced(&read()?, &[section], &before).map_err(|error| failed(&error))?;

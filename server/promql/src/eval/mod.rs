@@ -1,6 +1,7 @@
 //! Evaluation: each part of a plan gives its series one by one, with the values of all steps, to what takes them.
 //! Nothing is held that isn't needed: an aggregation folds each series as it comes.
 
+mod abreast;
 mod aggregate;
 mod apart;
 mod binary;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Evaluator;
+use super::abreast::{Lines, Range, Variances, through_one};
 use super::math::{Mean, Sum, quantile};
 use super::rate::{self, RateKind};
 use super::window::{FunctionContext, StepValue, StepView};
@@ -111,8 +112,8 @@ fn of_floats(context: &FunctionContext<'_>, view: &StepView<'_>, function: Funct
         Function::TsOfMaxOverTime => time_of(view, best(values, |new, old| new >= old || old.is_nan())),
         Function::QuantileOverTime => quantile(parameters[0], &mut values.to_vec()),
         Function::MadOverTime => deviation_from_median(values),
-        Function::StddevOverTime => variance(values).sqrt(),
-        Function::StdvarOverTime => variance(values),
+        Function::StddevOverTime => variance(view).sqrt(),
+        Function::StdvarOverTime => variance(view),
         Function::Deriv => regression(view, view.float_times[0]).0,
         Function::PredictLinear => {
             let (slope, intercept) = regression(view, view.step_ms);
@@ -206,46 +207,16 @@ fn deviation_from_median(values: &[f64]) -> f64 {
     quantile(0.5, &mut values)
 }
 
-fn variance(values: &[f64]) -> f64 {
-    let (mut mean, mut squares, mut count) = (Sum::default(), Sum::default(), 0.0);
-    for value in values {
-        count += 1.0;
-        let delta = value - mean.total();
-        mean.add(delta / count);
-        squares.add(delta * (value - mean.total()));
-    }
-    squares.total() / count
+fn variance(view: &StepView<'_>) -> f64 {
+    // Times don't matter.
+    let range = Range { times: view.float_times, values: view.floats, from_ms: 0 };
+    through_one(range, Variances::default()).variance()
 }
 
 /// The slope a second of a line through the values, and its value at a time.
-fn regression(view: &StepView<'_>, at_ms: i64) -> (f64, f64) {
-    let (mut x_sum, mut y_sum, mut xy_sum, mut xx_sum) =
-        (Sum::default(), Sum::default(), Sum::default(), Sum::default());
-    let first = view.floats[0];
-    let mut is_constant = true;
-    for (time, value) in view.float_times.iter().zip(view.floats) {
-        if *value != first {
-            is_constant = false;
-        }
-        let x = (time - at_ms) as f64 / 1e3;
-        x_sum.add(x);
-        y_sum.add(*value);
-        xy_sum.add(x * value);
-        xx_sum.add(x * x);
-    }
-    // NaN differs from itself: Prometheus looks from the second value on.
-    if first.is_nan() && view.floats.len() == 1 {
-        is_constant = true;
-    }
-    if is_constant {
-        return if first.is_infinite() { (f64::NAN, f64::NAN) } else { (0.0, first) };
-    }
-    let count = view.floats.len() as f64;
-    let (x, y) = (x_sum.total(), y_sum.total());
-    let covariance = xy_sum.total() - x * y / count;
-    let variance = xx_sum.total() - x * x / count;
-    let slope = covariance / variance;
-    (slope, y / count - slope * x / count)
+fn regression(view: &StepView<'_>, from_ms: i64) -> (f64, f64) {
+    let range = Range { times: view.float_times, values: view.floats, from_ms };
+    through_one(range, Lines::of([view.floats[0]])).slope_and_start()
 }
 
 /// Holt and Winters' double exponential smoothing.

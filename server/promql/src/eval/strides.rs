@@ -1,5 +1,9 @@
 //! Functions over ranges of floats alone: all steps of a series in one pass, constant work a step where a function allows
-//! that. Each gives bit for bit what [`over_time`](super::over_time) gives of each step's samples.
+//! that. Each gives bit for bit what [`over_time`](super::over_time) gives of each step's samples, but for what is in a NaN.
+
+mod several;
+
+use several::{OfDeviation, OfPrediction, OfSlope, OfVariance, SeveralSteps};
 
 use super::over_time::{avg, best, note_quantile, sum};
 use super::rate::{Extrapolation, RateKind, Sampled, resets};
@@ -10,13 +14,14 @@ use crate::budget::{PIECE, Pacing};
 use crate::error::QueryError;
 use crate::eval::math::quantile_of_sorted;
 use crate::functions::Function;
+use crate::number::WHOLE_END;
 use crate::plan::{RangeFunction, Times};
 
 /// Values' worth of work between two looks at the pace.
 const WORK_AT_ONCE: usize = 2048;
 
 /// The samples of a step: those of these places, one at least.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Stride {
     step: usize,
     first: usize,
@@ -34,6 +39,40 @@ trait Striding {
     /// What that takes, in values.
     fn work(&self, _stride: &Stride) -> usize {
         1
+    }
+}
+
+/// How a function goes through the steps.
+trait Going {
+    /// Goes on for some work's time, and returns how much that was. `seen` is told of each step and its count of samples.
+    fn go_on(
+        &mut self,
+        strides: &mut Strides<'_>,
+        values: &mut [f64],
+        seen: impl FnMut(usize, usize),
+    ) -> usize;
+}
+
+/// Step by step.
+struct Stepwise<S>(S);
+
+impl<S: Striding> Going for Stepwise<S> {
+    fn go_on(
+        &mut self,
+        strides: &mut Strides<'_>,
+        values: &mut [f64],
+        mut seen: impl FnMut(usize, usize),
+    ) -> usize {
+        let mut work = 0;
+        while strides.step < strides.times.count && work < WORK_AT_ONCE {
+            if let Some(stride) = strides.next() {
+                seen(stride.step, stride.end - stride.first);
+                values[stride.step] = self.0.value(&stride);
+                work += self.0.work(&stride);
+            }
+            work += 1;
+        }
+        work
     }
 }
 
@@ -71,30 +110,16 @@ struct Strides<'a> {
 }
 
 impl Strides<'_> {
-    /// Goes on for some work's time, and returns how much that was.
-    fn go_on<S: Striding>(
-        &mut self,
-        of: &mut S,
-        values: &mut [f64],
-        mut seen: impl FnMut(usize, usize),
-    ) -> usize {
-        let mut work = 0;
-        while self.step < self.times.count && work < WORK_AT_ONCE {
-            let step = self.step;
-            let end_ms = self.window.source.shift.of(self.times.ms(step));
-            let start_ms = end_ms.saturating_sub(self.window.source.range_ms);
-            let first = self.first.after(&self.samples.float_times, start_ms);
-            let end = self.end.after(&self.samples.float_times, end_ms).max(first);
-            let stride = Stride { step, first, end, start_ms, end_ms };
-            if first < end {
-                seen(step, end - first);
-                values[step] = of.value(&stride);
-                work += of.work(&stride);
-            }
-            work += 1;
-            self.step += 1;
-        }
-        work
+    /// The next step's samples; `None` where it has none.
+    #[inline(always)]
+    fn next(&mut self) -> Option<Stride> {
+        let step = self.step;
+        self.step += 1;
+        let end_ms = self.window.source.shift.of(self.times.ms(step));
+        let start_ms = end_ms.saturating_sub(self.window.source.range_ms);
+        let first = self.first.after(&self.samples.float_times, start_ms);
+        let end = self.end.after(&self.samples.float_times, end_ms).max(first);
+        (first < end).then_some(Stride { step, first, end, start_ms, end_ms })
     }
 }
 
@@ -129,7 +154,12 @@ impl Evaluator<'_> {
         }
         macro_rules! through {
             ($of:expr) => {
-                self.through(window, times, samples, $of).await.map(Some)
+                self.through(window, times, samples, Stepwise($of)).await.map(Some)
+            };
+        }
+        macro_rules! abreast {
+            ($of:expr) => {
+                self.through(window, times, samples, SeveralSteps($of)).await.map(Some)
             };
         }
         let range_s = window.source.range_ms as f64 / 1000.0;
@@ -182,23 +212,29 @@ impl Evaluator<'_> {
                 let note = |q| note_quantile(self, window, q);
                 through!(Sorting::new(values, &parameters[0], note))
             }
+            Function::StddevOverTime => abreast!(OfDeviation(samples)),
+            Function::StdvarOverTime => abreast!(OfVariance(samples)),
+            Function::Deriv => abreast!(OfSlope(samples)),
+            Function::PredictLinear => {
+                abreast!(OfPrediction { samples, times, ahead_s: &parameters[0] })
+            }
             _other => Ok(None),
         }
     }
 
-    async fn through<S: Striding>(
+    async fn through(
         &self,
         window: &RangeFunction,
         times: Times,
         samples: &Samples,
-        mut of: S,
+        mut of: impl Going,
     ) -> Result<SeriesColumn, QueryError> {
         let mut column = SeriesColumn::absent(times.count);
         let (first, end) = Default::default();
         let mut strides = Strides { window, times, samples, first, end, step: 0 };
         let counts = self.queryable.counts();
         while strides.step < times.count {
-            let work = strides.go_on(&mut of, &mut column.floats, |step, seen| {
+            let work = of.go_on(&mut strides, &mut column.floats, |step, seen| {
                 if counts {
                     self.queryable.add(step, seen as u64);
                 }
@@ -458,9 +494,6 @@ async fn has_nan(values: &[f64], pacing: &Pacing<'_>) -> Result<bool, QueryError
     Ok(false)
 }
 
-/// Up to this, sums of whole numbers are exact, whatever their order.
-const EXACT_MAX: f64 = (1_u64 << 53) as f64;
-
 /// The sum of the values before each place, and of all. `None`: not all sums of neighbours are exact.
 async fn exact_sums(values: &[f64], pacing: &Pacing<'_>) -> Result<Option<Vec<f64>>, QueryError> {
     let (mut sum, mut magnitude, mut are_whole) = (0.0, 0.0, true);
@@ -473,8 +506,8 @@ async fn exact_sums(values: &[f64], pacing: &Pacing<'_>) -> Result<Option<Vec<f6
             magnitude += value.abs();
             sums.push(sum);
         }
-        // Not so where any is NaN or infinite.
-        if !(are_whole && magnitude < EXACT_MAX) {
+        // Below that sums are exact, whatever their order. Not so where any is NaN or infinite.
+        if !(are_whole && magnitude < WHOLE_END) {
             return Ok(None);
         }
         pacing.spent(piece.len()).await?;

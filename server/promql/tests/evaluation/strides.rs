@@ -15,7 +15,7 @@ use silverback_promql::{
     Value,
 };
 
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 22] = [
     "rate(#)",
     "increase(#)",
     "delta(#)",
@@ -33,8 +33,15 @@ const FUNCTIONS: [&str; 18] = [
     "changes(#)",
     "resets(#)",
     "quantile_over_time(0.3, #)",
+    "stddev_over_time(#)",
+    "stdvar_over_time(#)",
+    "deriv(#)",
+    PREDICTION,
     "#",
 ];
+
+/// It counts from each step's own time: so with `@` steps differ.
+const PREDICTION: &str = "predict_linear(#, 600)";
 
 /// Steps begin here.
 const START_MS: i64 = 10_000_000;
@@ -64,6 +71,9 @@ fn values() -> impl Strategy<Value = Vec<f64>> {
     ]
 }
 
+/// Of these a NaN may be another one, for which of two gets on depends on the order of instructions.
+const NAN_IS_ANY: [&str; 4] = ["stddev_over_time", "stdvar_over_time", "deriv", "predict_linear"];
+
 /// What all steps of a query give, their floats as bits.
 fn steps_of(text: &str, start_ms: i64, step_ms: i64, steps: i64, series: &Fetched) -> Vec<(i64, u64)> {
     let query = Query::parse(text, ParseOptions::default()).unwrap();
@@ -73,7 +83,9 @@ fn steps_of(text: &str, start_ms: i64, step_ms: i64, steps: i64, series: &Fetche
     let answer = block_on(plan.evaluate(&fetched, &Budget::new(1 << 20, 1 << 30), &NoPace)).unwrap();
     let Value::Matrix(matrix) = answer.value else { panic!("{text} gives no matrix") };
     let floats = matrix.iter().flat_map(|series| &series.floats);
-    floats.map(|(at_ms, value)| (*at_ms, value.to_bits())).collect()
+    let nan_is_any = NAN_IS_ANY.iter().any(|name| text.starts_with(name));
+    let bits = |value: f64| if nan_is_any && value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
+    floats.map(|(at_ms, value)| (*at_ms, bits(*value))).collect()
 }
 
 /// The same without the first step.
@@ -133,6 +145,9 @@ proptest! {
             let beside = beside_histogram(&alone, first_ms(function, range_s) - 1000 * offset_s);
             let expect = evaluated(&text, step_ms, steps, &beside);
             prop_assert_eq!(&evaluated(&text, step_ms, steps, &alone), &expect, "{}", text);
+            if function == PREDICTION {
+                continue;
+            }
             // The second step's range, at all steps.
             let second_ms = START_MS + step_ms;
             let at = format!("{over} @ {}.{:03}{offset}", second_ms / 1000, second_ms % 1000);
@@ -189,8 +204,11 @@ fn few_steps_over_large_ranges_give_what_each_step_gives() {
     let samples = |value: &dyn Fn(u64) -> f64| -> Vec<_> {
         (0..6000).map(|at| Sample::new(START_MS - 30_000_000 + 15_000 * at as i64, value(at))).collect()
     };
-    // Values of which sums are exact, too.
-    for alone in [of_floats(samples(&value)), of_floats(samples(&|at| (mixed(at) % 90) as f64))] {
+    // Values of which sums are exact, too; and a series that begins in the first range, so that ranges grow.
+    let mut young = samples(&value);
+    young.drain(..1960);
+    let exact = samples(&|at| (mixed(at) % 90) as f64);
+    for alone in [samples(&value), exact, young].map(of_floats) {
         for (step_s, function) in [75, 600, 3000, 9000].into_iter().flat_map(|s| FUNCTIONS.map(|f| (s, f))) {
             let text = function.replace('#', &over(function, "30000s"));
             let beside = beside_histogram(&alone, first_ms(function, 30_000));

@@ -9,7 +9,7 @@ use silverback_storage::message::ChunkView;
 pub(crate) fn chunks_of_frame<'a>(
     labels: LabelBlock<'_>,
     mut chunks: impl ExactSizeIterator<Item = ChunkView<'a>>,
-    chunk_len: impl Fn(ChunkView<'a>) -> usize,
+    mut chunk_len: impl FnMut(ChunkView<'a>) -> usize,
 ) -> usize {
     let (mut bytes, all) = (labels.0.len(), chunks.len());
     let fills = chunks.position(|chunk| {

@@ -19,6 +19,10 @@ use silverback_storage::message::{
     ShardReadError, TextBatch,
 };
 
+/// Sources that are compared between two looks at the clock, each of which costs as much as a short row. A long row fills a
+/// piece of the answer, or whoever goes through it looks at the clock, too.
+const COMPARED_STEP: usize = 16;
+
 /// What one selection finds. Dropping it closes its cursors.
 pub(crate) struct RowStream<B: BlockBatch> {
     reader: Rc<Reader>,
@@ -27,6 +31,8 @@ pub(crate) struct RowStream<B: BlockBatch> {
     sources: Vec<SourceRows<B>>,
     /// From when on memory has to have everything, where blocks are read, too.
     floor_ms: Option<i64>,
+    /// Sources that were compared since the last look at the clock.
+    compared: usize,
     /// Where the present row is.
     present: Option<usize>,
     /// Where the same series is in memory, of which the present row is what blocks have; ...
@@ -92,7 +98,17 @@ impl<B: BlockBatch> RowStream<B> {
 
     fn of(reader: &Rc<Reader>, lease: &ReadLease, batch_bytes: usize, sources: Vec<SourceRows<B>>) -> Self {
         let (reader, lease) = (Rc::clone(reader), lease.clone());
-        Self { reader, lease, batch_bytes, sources, floor_ms: None, present: None, rest: None, joined: None }
+        Self {
+            reader,
+            lease,
+            batch_bytes,
+            sources,
+            floor_ms: None,
+            compared: 0,
+            present: None,
+            rest: None,
+            joined: None,
+        }
     }
 
     /// Opens a cursor on every shard: what memory has, and no block. `streams` of these are held at the same time.
@@ -166,6 +182,7 @@ impl<B: BlockBatch> RowStream<B> {
             held => held,
         };
         let mut slice = self.reader.slicer.go_on(held).await;
+        self.compared = 0;
         self.pass();
         if self.lacks_batch() {
             drop(slice);
@@ -182,9 +199,11 @@ impl<B: BlockBatch> RowStream<B> {
     fn advance_now(&mut self, slice: &Slice) -> bool {
         // Without blocks there is nothing to be joined.
         let may_join = B::JOINS && self.floor_ms.is_some();
-        if may_join || slice.is_spent() {
+        self.compared += self.sources.len();
+        if may_join || self.compared >= COMPARED_STEP && slice.is_spent() {
             return false;
         }
+        self.compared %= COMPARED_STEP;
         self.pass();
         !self.lacks_batch() && self.step()
     }

@@ -121,6 +121,11 @@ pub(super) fn sealed_bytes(chunk: &SealedHistogram) -> usize {
     heap_bytes(chunk.bytes().len())
 }
 
+/// Bytes of an open chunk that may take as long as a sample's work, see [`SeriesStore::extra_work`], where it is appended to, ...
+const OPEN_BYTES_OF_WORK: usize = 4;
+/// ... and what it takes to decode one, in which there may be eight buckets.
+const DECODED_WORK_OF_BYTE: usize = 3;
+
 impl SeriesStore {
     /// Adds a series with its first histogram. `None`: no ref is left.
     pub(crate) fn create_with_histogram(
@@ -172,6 +177,8 @@ impl SeriesStore {
             self.histogram_bytes += heap_bytes(now);
             self.histogram_bytes -= heap_bytes(before);
         }
+        // A chunk of many buckets may have been written again, for one more.
+        self.extra_work += now / OPEN_BYTES_OF_WORK;
         if let Some(sealed) = sealed {
             let before = vec_bytes(&own.sealed);
             self.histogram_bytes += sealed_bytes(&sealed);
@@ -201,12 +208,12 @@ impl SeriesStore {
         match own.sealed.get(place) {
             Some(chunk) if chunk.overlaps(timestamp_ms, timestamp_ms) => {
                 self.histogram_lookup.decode(at, chunk.histograms());
-                self.extra_work += chunk.count() + chunk.bytes().len();
+                self.extra_work += chunk.count() + DECODED_WORK_OF_BYTE * chunk.bytes().len();
             }
             None if own.open.first_timestamp_ms() <= timestamp_ms => {
                 let bytes = own.open.to_bytes();
                 self.histogram_lookup.decode(at, HistogramIter::new(own.open.kind(), &bytes));
-                self.extra_work += own.open.count() + bytes.len();
+                self.extra_work += own.open.count() + DECODED_WORK_OF_BYTE * bytes.len();
             }
             Some(_) | None => {}
         }

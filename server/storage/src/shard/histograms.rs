@@ -5,7 +5,7 @@ use crate::cell::series::SeriesStore;
 use crate::cell::{AppendError, Appended, SeriesRef};
 use crate::message::{PartHistogram, WriteBody};
 use crate::shard::Shard;
-use crate::shard::append::{OfPart, PartOutcome, RefusedRun, TimeBounds};
+use crate::shard::append::{OfPart, PIECE_WORK, PartOutcome, RefusedRun, TimeBounds};
 use crate::wal::Journal;
 use silverback_model::histogram::Histogram;
 use silverback_model::histogram::wire::{HistogramWireError, ReadMessage, Untimed};
@@ -19,9 +19,25 @@ const LINES_AHEAD: usize = 5;
 const HISTOGRAMS_AHEAD: usize = 3;
 const LAST_AHEAD: usize = 1;
 
+/// Histograms that are appended between two looks at the clock: so many, ...
+const PIECE_HISTOGRAMS: usize = 8;
+/// ... and of so many bytes, but one at least. One may take a thousand times as long as another.
+const PIECE_HISTOGRAM_BYTES: usize = 1024;
+
+/// How many of a part's next histograms are a piece, where none takes more than its bytes say.
+fn piece_of(next: &[PartHistogram]) -> usize {
+    let mut bytes = 0;
+    let fits = |histogram: &&PartHistogram| {
+        bytes += histogram.message.bytes();
+        bytes <= PIECE_HISTOGRAM_BYTES
+    };
+    let fitting = next.iter().take(PIECE_HISTOGRAMS).take_while(fits).count();
+    fitting.max(1).min(next.len())
+}
+
 impl Shard {
     /// Brings near what those of a part will touch that come next.
-    pub(crate) fn look_ahead_at_histograms(&self, next: &[PartHistogram]) {
+    fn look_ahead_at_histograms(&self, next: &[PartHistogram]) {
         let table = |next: &PartHistogram| &self.cells[usize::from(next.id.cell().0)].table;
         let candidate = |ahead: usize| next.get(ahead).and_then(|next| table(next).candidate(next.id));
         if let Some(next) = next.get(SLOT_AHEAD) {
@@ -32,27 +48,32 @@ impl Shard {
         candidate(LAST_AHEAD).into_iter().for_each(|series| self.store.prefetch_last_histogram(series));
     }
 
-    /// Takes histograms of a part in.
+    /// Takes some of a part's next histograms in, one at least: what is done between two looks at the clock. How many they
+    /// are, and what became of them.
     pub fn append_histograms(
         &mut self,
         body: &WriteBody,
-        histograms: &[PartHistogram],
+        next: &[PartHistogram],
         bounds: TimeBounds,
         journal: &mut impl Journal,
-    ) -> PartOutcome {
-        let mut outcome = PartOutcome::default();
+    ) -> (usize, PartOutcome) {
+        let (mut outcome, piece) = (PartOutcome::default(), piece_of(next));
         // The shard's own, so that its lists grow once.
         let mut scratch = std::mem::take(&mut self.histogram);
-        for histogram in histograms {
+        let mut taken = 0;
+        self.store.begin_piece();
+        while taken < piece && self.store.extra_work() < PIECE_WORK {
+            self.look_ahead_at_histograms(&next[taken..]);
             let of_part = OfPart { body, bounds };
-            self.append_one(of_part, histogram, &mut scratch, journal, &mut outcome);
+            self.append_one(of_part, &next[taken], &mut scratch, journal, &mut outcome);
+            taken += 1;
         }
         self.keep_scratch(scratch);
         self.counters.samples += outcome.histograms;
         if let Some(refusals) = &outcome.refusals {
             self.counters.refused.merge(&refusals.counts);
         }
-        outcome
+        (taken, outcome)
     }
 
     /// Keeps what histograms were read into for the next ones, unless a huge one was among them.

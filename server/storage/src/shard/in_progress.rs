@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::message::{MovedSeries, StreamId, WritePart};
+use crate::message::{MovedSeries, PartHistogram, StreamId, WritePart};
 use crate::shard::append::{PartOutcome, TimeBounds};
 use crate::shard::ownership::Ownership;
 use crate::shard::position::PartPosition;
@@ -130,13 +130,11 @@ impl PartInProgress {
             self.cost += self.position.samples_since(before);
             let sorting = |own| shard.sorting(part.series[self.position.series].id, own, bounds);
             self.sorting = self.position.unsorted(part, bounds).and_then(sorting);
-        } else if let Some(histogram) = part.histograms.get(self.histograms) {
-            // One may take a thousand times as long as another.
-            shard.look_ahead_at_histograms(&part.histograms[self.histograms..]);
-            let piece = shard.append_histograms(body, std::slice::from_ref(histogram), bounds, journal);
+        } else if let Some(next) = part.histograms.get(self.histograms..).filter(|next| !next.is_empty()) {
+            let (taken, piece) = shard.append_histograms(body, next, bounds, journal);
             self.outcome.add(piece);
-            self.cost += 1 + histogram.message.bytes() / HISTOGRAM_BYTES;
-            self.histograms += 1;
+            self.cost += next[..taken].iter().map(cost_of).sum::<usize>();
+            self.histograms += taken;
         } else if let Some(exemplars) = next_of(&part.exemplars, &mut self.exemplars, PIECE_EXEMPLARS) {
             // After all samples and histograms: these may make their series.
             self.outcome.exemplars.add(shard.append_exemplars(body, exemplars, bounds, journal));
@@ -174,6 +172,11 @@ impl PartInProgress {
     pub(super) fn into_outcome(self) -> (ReplyTo, PartOutcome, Option<Box<MovedSeries>>) {
         (self.to, self.outcome, self.moved)
     }
+}
+
+/// What a histogram costs, in samples.
+fn cost_of(histogram: &PartHistogram) -> usize {
+    1 + histogram.message.bytes() / HISTOGRAM_BYTES
 }
 
 /// The next few of a list of which some are appended.

@@ -75,27 +75,33 @@ async fn send_series(
         let SeriesView { labels, .. } = stream.series();
         let mut left = stream.series().chunks();
         while left.len() > 0 {
-            let now = left.clone().take(chunks_of_frame(labels, left.clone(), chunk_len));
-            left.nth(now.len() - 1);
+            let mut chunk_bytes = 0;
+            let count = chunks_of_frame(labels, left.clone(), |chunk| {
+                let len = chunk_len(chunk);
+                chunk_bytes += field_len(len);
+                len
+            });
+            let now = left.clone().take(count);
+            left.nth(count - 1);
             // A frame that isn't a series' last fills a piece, so no slice goes on from frame to frame.
             let slice = match held {
                 Some(slice) => slice,
                 None => reader.slicer.begin().await,
             };
-            put_frame(outgoing.made(), labels, now, query_index);
+            put_frame(outgoing.made(), labels, (now, chunk_bytes), query_index);
             held = outgoing.send_if_full(slice).await?;
         }
     }
     Ok(())
 }
 
+/// Appends the frame of a series with these chunks, whose fields take so many bytes together.
 fn put_frame<'a>(
     out: &mut Vec<u8>,
     labels: LabelBlock<'_>,
-    chunks: impl Iterator<Item = ChunkView<'a>> + Clone,
+    (chunks, chunk_bytes): (impl Iterator<Item = ChunkView<'a>>, usize),
     query_index: u64,
 ) {
-    let chunk_bytes: usize = chunks.clone().map(|chunk| field_len(chunk_len(chunk))).sum();
     let series_bytes = labels.0.len() + chunk_bytes;
     // Proto 3: zero is not written.
     let index_bytes = if query_index == 0 { 0 } else { 1 + varint_len(query_index) };
@@ -115,14 +121,42 @@ fn put_frame<'a>(
 }
 
 fn put_chunk(out: &mut Vec<u8>, chunk: ChunkView<'_>) {
-    put_len_head(out, CHUNKS, chunk_len(chunk));
+    let mut head = ChunkHead { bytes: [0; ChunkHead::BYTES_MAX], len: 0 };
     for (field, time_ms) in [(1, chunk.min_ms), (2, chunk.max_ms)] {
-        out.push(tag(field, Wire::Varint));
-        put_varint(out, time_ms as u64);
+        head.put(tag(field, Wire::Varint));
+        head.put_varint(time_ms as u64);
     }
-    out.extend_from_slice(&[tag(3, Wire::Varint), chunk.of.encoding()]);
-    put_len_head(out, 4, chunk.bytes.len());
+    head.put(tag(3, Wire::Varint));
+    head.put(chunk.of.encoding());
+    head.put(tag(4, Wire::Len));
+    head.put_varint(chunk.bytes.len() as u64);
+    put_len_head(out, CHUNKS, head.len + chunk.bytes.len());
+    out.extend_from_slice(&head.bytes[..head.len]);
     out.extend_from_slice(chunk.bytes);
+}
+
+/// What a `Chunk` message has before its data: written here and then copied at once, for there are as many as chunks.
+struct ChunkHead {
+    bytes: [u8; Self::BYTES_MAX],
+    len: usize,
+}
+
+impl ChunkHead {
+    /// Four tags, three varints of ten bytes, and an encoding.
+    const BYTES_MAX: usize = 4 + 3 * 10 + 1;
+
+    fn put(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    fn put_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.put(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.put(value as u8);
+    }
 }
 
 /// A `Chunk` message in bytes.
@@ -163,7 +197,8 @@ mod tests {
     fn check(chunks: &[(i64, Vec<u8>)], query_index: u64) {
         let labels = Labels::from_pairs([("__name__", "up"), ("job", "x")]).to_canonical();
         let mut out = Vec::new();
-        put_frame(&mut out, LabelBlock(&labels), views(chunks), query_index);
+        let chunk_bytes = views(chunks).map(|chunk| field_len(chunk_len(chunk))).sum();
+        put_frame(&mut out, LabelBlock(&labels), (views(chunks), chunk_bytes), query_index);
         let length = prost::decode_length_delimiter(&out[..]).unwrap();
         let message = &out[out.len() - length..];
         assert_eq!(out[out.len() - length - 4..][..4], crc32c::crc32c(message).to_be_bytes());

@@ -85,7 +85,24 @@ fn part(series: &Written) -> (WriteBody, Vec<PartHistogram>) {
 
 fn take_to(shard: &Shared, bounds: TimeBounds, series: &Written, journal: &mut impl Journal) -> PartOutcome {
     let (body, histograms) = part(series);
-    shard.borrow_mut().append_histograms(&body, &histograms, bounds, journal)
+    append_all(shard, &body, &histograms, bounds, journal)
+}
+
+/// Piece after piece.
+fn append_all(
+    shard: &Shared,
+    body: &WriteBody,
+    mut next: &[PartHistogram],
+    bounds: TimeBounds,
+    journal: &mut impl Journal,
+) -> PartOutcome {
+    let mut whole = PartOutcome::default();
+    while !next.is_empty() {
+        let (taken, outcome) = shard.borrow_mut().append_histograms(body, next, bounds, journal);
+        whole.add(outcome);
+        next = &next[taken..];
+    }
+    whole
 }
 
 fn take(shard: &Shared, series: &Written) -> PartOutcome {
@@ -190,6 +207,31 @@ fn histograms_of_new_and_of_known_series_are_read_as_they_came_beside_floats() {
 }
 
 #[test]
+fn a_piece_ends_by_number_by_bytes_and_by_what_its_histograms_took() {
+    let shard = shard();
+    let taken_at_first = |series: &Written| {
+        let (body, histograms) = part(series);
+        let taken = shard.borrow_mut().append_histograms(&body, &histograms, EVER, &mut NoJournal).0;
+        (taken, piece_of(&histograms))
+    };
+    let most = PIECE_HISTOGRAMS;
+    assert_eq!(taken_at_first(&vec![run("a", 0..20, float)]), (most, most));
+    assert_eq!(taken_at_first(&vec![run("a", 20..23, float)]), (3, 3));
+    assert_eq!(taken_at_first(&vec![run("b", 30_000..30_020, counting)]), (1, 1), "more than 1 KiB each");
+    // Small ones at times of large ones: a whole chunk of these is read to find what is there.
+    let wide = |n: u64| {
+        let word = |bucket: u64| (n * 31 + bucket).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2;
+        let buckets =
+            Buckets { spans: vec![Span { offset: 0, length: 400 }], words: (0..400).map(word).collect() };
+        Histogram { positive: buckets, ..float(n) }
+    };
+    take(&shard, &vec![run("c", 0..30, wide)]);
+    let (taken, by_bytes) = taken_at_first(&vec![run("c", 5..25, float)]);
+    assert!(taken < most && by_bytes == most, "{taken} of {by_bytes}");
+    assert_eq!(piece_of(&[]), 0);
+}
+
+#[test]
 fn a_refused_histogram_takes_nothing_of_its_neighbours_and_is_told_by_its_reason() {
     let shard = shard();
     let bounds = TimeBounds { oldest_ms: 1000, newest_ms: 2000, ..EVER };
@@ -223,7 +265,7 @@ fn a_refused_histogram_takes_nothing_of_its_neighbours_and_is_told_by_its_reason
     assert_eq!(histograms(&shard).len(), 2, "no series was made for a refused one");
     let (body, mut broken) = part(&vec![(named("b"), vec![(1500, valid)])]);
     broken[0].message = MessageSpan::of_body(0, 1);
-    let outcome = shard.borrow_mut().append_histograms(&body, &broken, bounds, &mut NoJournal);
+    let outcome = append_all(&shard, &body, &broken, bounds, &mut NoJournal);
     assert_eq!((outcome.histograms, refused(&outcome)), (0, vec![(RefusedReason::MalformedHistogram, 1)]));
 }
 
@@ -459,7 +501,7 @@ fn logged(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let (mut body, mut histograms) = part(&vec![run("a", 0..1, counting)]);
         let span = MessageSpan::of_scratch(0, message.len());
         (body.scratch, histograms[0].message) = (message.clone(), span);
-        let outcome = shard.borrow_mut().append_histograms(&body, &histograms, EVER, &mut *log.journal());
+        let outcome = append_all(&shard, &body, &histograms, EVER, &mut *log.journal());
         assert_eq!((outcome.histograms, refused(&outcome)), (1, vec![]));
     }
     check_replays(&shard, &log);

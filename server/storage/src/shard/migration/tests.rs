@@ -288,7 +288,7 @@ fn append_histogram(shard: &Shared, series: usize, at_ms: i64) {
     let histogram = PartHistogram { id: series_id(&block), labels: span, message };
     let body = WriteBody { bytes: bytes.into(), ..WriteBody::default() };
     let bounds = TimeBounds { late_window_ms: i64::MAX, ..EVER };
-    let outcome = shard.borrow_mut().append_histograms(&body, &[histogram], bounds, &mut NoJournal);
+    let (_, outcome) = shard.borrow_mut().append_histograms(&body, &[histogram], bounds, &mut NoJournal);
     assert_eq!(outcome.histograms, 1);
 }
 

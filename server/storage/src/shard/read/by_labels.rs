@@ -1,6 +1,8 @@
 //! Sorts series by their labels: in groups of the same first label, which is mostly the metric's name, and then each group
 //! by the labels after it. Far fewer texts are compared so, and what a comparison looks at is near the core.
 
+use std::cmp::Ordering;
+
 use hashbrown::HashMap;
 
 use super::OrEnds;
@@ -8,7 +10,8 @@ use crate::cell::SeriesRef;
 use crate::cell::series::LabelRef;
 use crate::shard::read::job::ReadJob;
 use crate::shard::read::order::Order;
-use crate::shard::read::sort::sort_in_slices;
+use crate::shard::read::ranks::ranked;
+use crate::shard::read::sort::{TEXTS_STEP, numbers_step, sort_by_steps, sort_in_slices};
 use crate::shard::{Host, Shard};
 
 /// Series that are looked at between two looks at the slice: some µs.
@@ -214,20 +217,45 @@ async fn sort_run<H: Host>(
     }
     // All of these labels were there by now.
     let moment = job.shard.borrow().index.now();
-    let labels_of = |row: &Flat| labels[row.begin as usize..row.end as usize].iter().copied();
-    let sorted = |group: Vec<Flat>| {
-        sort_in_slices(group, job, |a, b| {
-            order.compare(&job.shard.borrow().index, labels_of(a), labels_of(b), moment)
-        })
-    };
-    if let [_] = lens {
-        return put_series(job, &sorted(rows).await?, |row| row.series, series).await;
+    // Where what is added to sets decides, ranks don't.
+    let ranks =
+        if order.is_of_labels_alone() { ranked(job, &labels, rows.len(), moment).await? } else { None };
+    if let Some(ranks) = &ranks {
+        let ranks_of = |row: &Flat| &ranks.of_labels[row.begin as usize..row.end as usize];
+        let compare = |a: &Flat, b: &Flat| ranks_of(a).cmp(ranks_of(b));
+        let step = numbers_step(labels.len() / rows.len().max(1));
+        return sort_groups(job, rows, lens, series, (step, compare)).await;
     }
-    let (mut rows, mut series) = (&rows[..], series);
+    let labels_of = |row: &Flat| labels[row.begin as usize..row.end as usize].iter().copied();
+    let compare =
+        |a: &Flat, b: &Flat| order.compare(&job.shard.borrow().index, labels_of(a), labels_of(b), moment);
+    sort_groups(job, rows, lens, series, (TEXTS_STEP, compare)).await
+}
+
+/// Sorts the rows of groups that follow each other, each group by itself and so many rows between two looks at the slice, and
+/// puts their series where they belong.
+async fn sort_groups<H: Host>(
+    job: &ReadJob<H>,
+    mut rows: Vec<Flat>,
+    lens: &[usize],
+    series: &mut [SeriesRef],
+    (step, compare): (usize, impl Fn(&Flat, &Flat) -> Ordering + Copy),
+) -> OrEnds<()> {
+    if let [_] = lens {
+        return put_series(job, &sort_by_steps(rows, job, step, compare).await?, |row| row.series, series)
+            .await;
+    }
+    let (mut rows, mut series) = (&mut rows[..], series);
     for len in lens {
-        let (group, rows_after) = rows.split_at(*len);
+        let (group, rows_after) = rows.split_at_mut(*len);
         let (to, series_after) = series.split_at_mut(*len);
-        put_series(job, &sorted(group.to_vec()).await?, |row| row.series, to).await?;
+        if group.len() <= step {
+            group.sort_by(compare);
+            put_series(job, group, |row| row.series, to).await?;
+        } else {
+            let sorted = sort_by_steps(group.to_vec(), job, step, compare).await?;
+            put_series(job, &sorted, |row| row.series, to).await?;
+        }
         (rows, series) = (rows_after, series_after);
     }
     Ok(())
@@ -276,13 +304,27 @@ mod tests {
     use crate::shard::tests::{EVER, append};
     use silverback_model::{Labels, Sample};
 
+    /// A series' labels beside its name.
+    type Own = fn(usize) -> Vec<(&'static str, String)>;
+
     /// Series of these names, so many of each; not grouped: too many groups.
     fn check(counts: &[usize], is_grouped: bool) {
+        let alone: Own = |i| vec![("own", format!("{:06}", i * 7919 % 100_003))];
+        // Labels that many have, of which some sets are the beginnings of others.
+        let shared: Own = |i| {
+            let values = [i * 7919 % 50, i / 50 * 31 % 50, i / 2500];
+            let labels = ["a", "b", "c"].into_iter().zip(values.map(|value| format!("{value}")));
+            labels.take(if i < 2500 { 2 } else { 3 }).collect()
+        };
+        [alone, shared].iter().for_each(|own| check_of(counts, is_grouped, *own));
+    }
+
+    fn check_of(counts: &[usize], is_grouped: bool, own: Own) {
         let job = job();
         let named = counts.iter().enumerate().flat_map(|(name, count)| (0..*count).map(move |i| (name, i)));
         let series = named.map(|(name, i)| {
-            let (name, own) = (format!("m{:03}", name * 37 % 101), format!("{:06}", i * 7919 % 100_003));
-            (Labels::from_pairs([("__name__", name), ("own", own)]), vec![Sample::new(1, 1.0)])
+            let name = [("__name__", format!("m{:03}", name * 37 % 101))];
+            (Labels::from_pairs(name.into_iter().chain(own(i))), vec![Sample::new(1, 1.0)])
         });
         append(&job.shard, EVER, &series.collect::<Vec<_>>());
         let mut refs: Vec<_> = job.shard.borrow().index.all().iter().map(SeriesRef).collect();
@@ -307,5 +349,7 @@ mod tests {
         check(&[1; 40], false);
         check(&[RUN_SERIES_MAX - 1, 1, 1, RUN_SERIES_MAX + 1, 30], true);
         check(&[20, FLAT_SERIES_MAX + 1, 20], true);
+        // Ranked, one run of groups that are sorted at one go and of others.
+        check(&[300, 20, 400, 5, 1000], true);
     }
 }

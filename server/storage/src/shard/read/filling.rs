@@ -1,6 +1,6 @@
 //! Batches of series: labels and chunks are copied once, from where they are into one piece of memory.
 //!
-//! A step looks ahead: what its series begin with is on its way from memory before the first of them is read.
+//! A step looks ahead: what later ones begin with is on its way from memory before they come.
 
 use super::OrEnds;
 use crate::cell::rest;
@@ -54,6 +54,7 @@ pub(super) async fn next_batch<H: Host>(
         added_to_ms: None,
         histograms_from_ms: None,
     };
+    filling.begin_look_ahead(&job.shard.borrow());
     while !filling.is_done() {
         filling.step(&mut job.shard.borrow_mut());
         job.pay(&mut reserved, filling.batch.bytes()).await?;
@@ -86,7 +87,7 @@ struct StepLeft {
     bytes: usize,
 }
 
-impl Filling<'_> {
+impl<'a> Filling<'a> {
     fn is_done(&self) -> bool {
         self.is_between_series() && (*self.next == self.found.len() || self.batch.bytes() >= self.bytes)
     }
@@ -101,11 +102,10 @@ impl Filling<'_> {
             let one = self.found[*self.next - 1];
             self.add_histograms(shard, one, from_ms, &mut left);
         }
-        let series = &self.found[*self.next..self.found.len().min(*self.next + STEP_SERIES)];
         if self.is_open(&left) {
-            self.look_ahead(shard, series);
+            self.look_ahead(shard);
         }
-        for one in series {
+        for one in self.steps_ahead(0) {
             if !self.is_open(&left) {
                 break;
             }
@@ -120,14 +120,35 @@ impl Filling<'_> {
         self.is_between_series() && left.chunks > 0 && self.batch.bytes() < bytes_max
     }
 
-    fn look_ahead(&self, shard: &Shard, series: &[FoundSeries]) {
-        let store = &shard.store;
-        series.iter().for_each(|one| store.prefetch_history(one.series));
-        series.iter().for_each(|one| store.prefetch_lists(one.series));
+    /// The series that come so many steps later, where steps end by their number.
+    fn steps_ahead(&self, steps: usize) -> &'a [FoundSeries] {
+        let left = &self.found[*self.next..];
+        left.chunks(STEP_SERIES).nth(steps).unwrap_or_default()
+    }
+
+    /// Brings near what the first steps' looks ahead would have had to find there.
+    fn begin_look_ahead(&self, shard: &Shard) {
+        [0, 1].iter().for_each(|steps| self.look_at_histories(shard, *steps));
+        self.look_at_lists(shard, 0);
+    }
+
+    /// A series' chunks are found by its lists and these by its history: so each is looked for one step later.
+    fn look_ahead(&self, shard: &Shard) {
+        self.look_at_histories(shard, 2);
+        self.look_at_lists(shard, 1);
         if self.with_chunks {
             let Selection { min_ms, max_ms, .. } = *self.selection;
-            series.iter().for_each(|one| store.prefetch_chunks(one.series, min_ms, max_ms));
+            let series = self.steps_ahead(0).iter();
+            series.for_each(|one| shard.store.prefetch_chunks(one.series, min_ms, max_ms));
         }
+    }
+
+    fn look_at_histories(&self, shard: &Shard, steps: usize) {
+        self.steps_ahead(steps).iter().for_each(|one| shard.store.prefetch_history(one.series));
+    }
+
+    fn look_at_lists(&self, shard: &Shard, steps: usize) {
+        self.steps_ahead(steps).iter().for_each(|one| shard.store.prefetch_lists(one.series));
     }
 
     /// Adds a found series; not where it is gone or has nothing in the range.

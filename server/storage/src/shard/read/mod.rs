@@ -18,6 +18,7 @@ mod matching;
 mod memory;
 mod metadata;
 mod order;
+mod ranks;
 mod series;
 mod sort;
 #[cfg(test)]

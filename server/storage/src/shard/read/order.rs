@@ -28,6 +28,12 @@ impl<'a> Order<'a> {
         Self { view, dropped }
     }
 
+    /// Whether one set of labels follows another where its first that isn't the same does, and where it goes on after all
+    /// of the other's.
+    pub(super) fn is_of_labels_alone(&self) -> bool {
+        self.view.is_none()
+    }
+
     /// Those of a series' labels that count, in their order.
     pub(super) fn kept<'b>(
         &'b self,

@@ -9,7 +9,12 @@ use silverback_model::merge::merge_runs;
 
 /// Items that are compared between two looks at the slice: some 10 µs, or, of long texts that begin
 /// alike, a little more.
-const STEP: usize = 32;
+pub(super) const TEXTS_STEP: usize = 32;
+
+/// The same of items of so many numbers each, most of which may be equal.
+pub(super) fn numbers_step(numbers: usize) -> usize {
+    (2048 / numbers.max(1)).clamp(TEXTS_STEP, 256)
+}
 
 /// What sorting takes beside the items themselves, in bytes.
 pub(super) const fn sort_bytes<T>(items: usize) -> usize {
@@ -19,15 +24,25 @@ pub(super) const fn sort_bytes<T>(items: usize) -> usize {
 /// A merge sort that gives way between steps. An item that comes before all others from some step on, because
 /// what is compared went, costs its own place alone.
 pub(super) async fn sort_in_slices<T: Copy, H: Host>(
-    mut items: Vec<T>,
+    items: Vec<T>,
     job: &ReadJob<H>,
     compare: impl Fn(&T, &T) -> Ordering,
 ) -> OrEnds<Vec<T>> {
-    for run in items.chunks_mut(STEP) {
+    sort_by_steps(items, job, TEXTS_STEP, compare).await
+}
+
+/// The same with so many items between two looks at the slice.
+pub(super) async fn sort_by_steps<T: Copy, H: Host>(
+    mut items: Vec<T>,
+    job: &ReadJob<H>,
+    step: usize,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> OrEnds<Vec<T>> {
+    for run in items.chunks_mut(step) {
         run.sort_by(&compare);
         job.yield_if_needed().await?;
     }
-    merge_runs(&mut items, &mut Vec::new(), STEP, compare, async || job.yield_if_needed().await).await?;
+    merge_runs(&mut items, &mut Vec::new(), step, compare, async || job.yield_if_needed().await).await?;
     Ok(items)
 }
 

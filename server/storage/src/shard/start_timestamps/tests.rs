@@ -202,7 +202,7 @@ fn histograms_have_theirs_in_their_messages() {
         let message_at = crate::message::MessageSpan::of_scratch(0, message.len());
         body.scratch = message;
         let entry = PartHistogram { id: entries[0].id, labels: entries[0].labels, message: message_at };
-        assert_eq!(shard.append_histograms(&body, &[entry], bounds, &mut group).histograms, 1);
+        assert_eq!(shard.append_histograms(&body, &[entry], bounds, &mut group).1.histograms, 1);
     }
     assert_eq!(counts(shard), (2, 1), "one is stored already");
     let payload = group.parts().concat();

@@ -1,4 +1,4 @@
-//! An answer in Prometheus' JSON, made series by series while it is sent.
+//! An answer in Prometheus' JSON, made part by part while it is sent.
 
 use std::rc::Rc;
 

@@ -52,11 +52,20 @@ pub(crate) fn run(arguments: &SectionArgs) -> Ended {
     let body = printed(&arguments.command, arguments.judged)?;
     // Once more: someone may have worked on the code meanwhile.
     before.check_same(&Code::look(Path::new("."), figures)?)?;
-    let body = format!("{}\n\n{}", measured_here(&arguments.command.join(" ")), body.trim());
+    let body = format!("{}\n\n{}", measured_here(&shown(&arguments.command)), body.trim());
     let section = Section { name: name.clone(), body };
     let text = document::spliced(&read()?, &[section], &before).map_err(|error| failed(&error))?;
     fs::write(out, text).map_err(|error| failed(&error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A command as a document has it: where a program lies on this machine is nobody else's.
+fn shown(command: &[String]) -> String {
+    let shown = |word: &String| match Path::new(word).file_name() {
+        Some(name) if word.starts_with('/') => format!("path/to/{}", name.display()),
+        _ => word.clone(),
+    };
+    command.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
 /// What a command prints, once it has ended well.
@@ -88,6 +97,13 @@ mod tests {
     fn of(script: &str, judged: bool) -> Result<String, String> {
         let command = ["sh", "-c", script].map(str::to_owned);
         printed(&command, judged).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_command_is_shown_without_where_programs_lie_on_this_machine() {
+        let command = ["target/release/bench", "--prometheus", "/opt/p/prometheus", "--rounds", "3"];
+        let expect = "target/release/bench --prometheus path/to/prometheus --rounds 3";
+        assert_eq!(shown(&command.map(str::to_owned)), expect);
     }
 
     #[test]

@@ -252,7 +252,7 @@ impl Host for SimHost {
     /// Whatever is done between two looks may take its time.
     fn monotonic_us(&self) -> u64 {
         let mut random = self.thread.random.borrow_mut();
-        let took_us = if random.one_in(4) { random.by_magnitude(1 << 10) as u64 } else { 0 };
+        let took_us = if random.one_in(4) { random.by_magnitude(1 << 12) as u64 } else { 0 };
         self.thread.now_us.set(self.thread.now_us.get() + took_us);
         self.thread.now_us.get()
     }

@@ -20,6 +20,9 @@ pub(crate) fn is_of_histograms(labels: &Labels) -> bool {
 /// Bounds of custom buckets.
 const BOUNDS: [f64; 5] = [-1.0, 0.005, 1.0 / 3.0, 2.5, 1e9];
 
+/// Buckets of those that have many.
+const WIDE_BUCKETS: u64 = 300;
+
 /// The histogram that stands for a value: of either kind, a counter or a gauge, of few buckets or more, some of them
 /// custom ones, so that chunks go on, grow wider and are cut.
 fn histogram_of(value: f64) -> Histogram {
@@ -29,8 +32,11 @@ fn histogram_of(value: f64) -> Histogram {
     if value.to_bits() == STALE_NAN_BITS {
         return Histogram::stale(HistogramKind::Integer);
     }
-    let length = 1 + (shape >> 8) % 6;
-    let counts = (0..length).map(|bucket| shape >> (16 + 4 * bucket) & 0xf);
+    let is_custom = shape >> 5 & 3 == 1;
+    // Some have so many that few are appended between two looks at the clock, or one.
+    let is_wide = !is_custom && shape >> 40 & 1 == 1;
+    let length = if is_wide { WIDE_BUCKETS } else { 1 + (shape >> 8) % 6 };
+    let counts = (0..length).map(|bucket| mixed(shape.wrapping_add(bucket)) & 0xf);
     let count = counts.clone().sum::<u64>();
     let word = |count: u64| if is_float { (count as f64).to_bits() } else { count };
     let mut before = 0;
@@ -38,7 +44,6 @@ fn histogram_of(value: f64) -> Histogram {
         HistogramKind::Float => word(count),
         HistogramKind::Integer => count.wrapping_sub(std::mem::replace(&mut before, count)),
     });
-    let is_custom = shape >> 5 & 3 == 1;
     let offset = if is_custom { 0 } else { (shape >> 12) as i32 & 3 };
     let spans = vec![Span { offset, length: length as u32 }];
     Histogram {

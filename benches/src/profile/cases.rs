@@ -25,7 +25,7 @@ pub enum Work {
 use Side::{Contender, Node, NodeMemory};
 
 /// All cases, in the tables' order.
-pub const CASES: [Case; 13] = [
+pub const CASES: [Case; 15] = [
     loads("steady-1", &[("steady-1", Node), ("steady-1", Contender)]),
     loads("steady-2", &[("steady-2", Node), ("steady-2", Contender)]),
     loads("new-series", &[("new-series", Node), ("new-series", Contender)]),
@@ -35,7 +35,9 @@ pub const CASES: [Case; 13] = [
     loads("long-value", &[("long-value", Node), ("long-value", Contender)]),
     loads("histograms", &[("histograms-1", Node), ("histograms-2", Node)]),
     loads("shards", &[("one-shard", Node), ("two-shards", Node), ("two-shards", Contender)]),
+    loads("two-steady-2", &[("two-steady-2", Node), ("two-steady-2", Contender)]),
     loads("two-batch-100", &[("two-batch-100", Node), ("two-batch-100", Contender)]),
+    loads("two-connections-1000", &[("two-connections-1000", Node), ("two-connections-1000", Contender)]),
     loads("skewed", &[("skewed", Node), ("skewed", Contender)]),
     Case { name: "founding-connections", work: Work::Connections },
     Case { name: "founding-cache", work: Work::Cache },

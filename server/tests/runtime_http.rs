@@ -438,3 +438,30 @@ fn an_idle_http2_connection_is_closed_though_pings_are_answered() {
     assert!(matches!(ended, Ok(Ok(()))), "{ended:?}");
     assert_eq!((counts.connections_timed_out, counts.requests), (1, 1));
 }
+
+/// Answers a slow request over a connection that has the place of one that was closed, while the other end of that one
+/// goes: the first bytes of the answer.
+async fn answer_in_a_closed_one_s_place(executor: Executor<()>) -> String {
+    let stream = |socket: UnixStream| Stream::new(OwnedFd::from(socket).into()).unwrap();
+    let (closed, its_client) = UnixStream::pair().unwrap();
+    // A process that is just being started has every file of its parent's open: it stays in the epoll set.
+    let elsewhere = closed.try_clone().unwrap();
+    drop(stream(closed));
+    let (served, client) = UnixStream::pair().unwrap();
+    let (served, mut answers) = (stream(served), client.try_clone().unwrap());
+    let server = HttpServer::new(&HttpLimits::default(), executor.shutdown.clone());
+    runtime::spawn(async move { server.serve_connection(served, service_fn(answer)).await });
+    stream(client).write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    runtime::sleep(Duration::from_millis(50)).await;
+    drop(its_client);
+    runtime::sleep(Duration::from_millis(400)).await;
+    drop(elsewhere);
+    let mut first = [0; 12];
+    let length = answers.read(&mut first).unwrap();
+    String::from_utf8_lossy(&first[..length]).into_owned()
+}
+
+#[test]
+fn what_comes_of_a_closed_socket_that_is_open_elsewhere_ends_no_other_connection() {
+    assert_eq!(on_executors(&options(1), answer_in_a_closed_one_s_place), ["HTTP/1.1 200"]);
+}

@@ -100,11 +100,35 @@ struct Readiness {
     events: RefCell<Vec<ReadyEvent>>,
 }
 
-/// The watched sockets by key; keys are used again.
+/// The watched sockets by key: a place, which is used again, and its generation. So no event of a socket that was there before
+/// ends another's connection.
 #[derive(Default)]
 struct Slots {
-    interests: Vec<Option<Rc<Interest>>>,
-    free: Vec<usize>,
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Place {
+    interest: Option<Rc<Interest>>,
+    generation: u32,
+}
+
+/// What events of a socket are known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    place: u32,
+    generation: u32,
+}
+
+impl Key {
+    const fn of(number: u64) -> Self {
+        Self { place: number as u32, generation: (number >> 32) as u32 }
+    }
+
+    const fn number(self) -> u64 {
+        (self.generation as u64) << 32 | self.place as u64
+    }
 }
 
 /// What is known of one socket. A direction counts as ready until an attempt shows that it isn't.
@@ -202,8 +226,8 @@ impl Readiness {
             Err(error) => panic!("the epoll set can't be read: {error}"),
         };
         for event in events {
-            let interest = self.watched.borrow().get(event.key());
-            // None: closed meanwhile. Another one under the same key: it looks in vain, once.
+            let interest = self.watched.borrow().get(Key::of(event.key()));
+            // None: closed, but its file is still open elsewhere, as in a process that is just being started.
             if let Some(interest) = interest {
                 if event.is_ended() {
                     interest.ended.set(true);
@@ -234,22 +258,26 @@ impl Readiness {
 }
 
 impl Slots {
-    fn get(&self, key: u64) -> Option<Rc<Interest>> {
-        usize::try_from(key).ok().and_then(|key| self.interests.get(key)?.clone())
+    fn get(&self, key: Key) -> Option<Rc<Interest>> {
+        let place = self.places.get(key.place as usize)?;
+        if place.generation == key.generation { place.interest.clone() } else { None }
     }
 
-    fn insert(&mut self, interest: Rc<Interest>) -> usize {
-        let key = self.free.pop().unwrap_or_else(|| {
-            self.interests.push(None);
-            self.interests.len() - 1
+    fn insert(&mut self, interest: Rc<Interest>) -> Key {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            self.places.len() as u32 - 1
         });
-        self.interests[key] = Some(interest);
-        key
+        let place = &mut self.places[number as usize];
+        place.interest = Some(interest);
+        Key { place: number, generation: place.generation }
     }
 
-    fn remove(&mut self, key: usize) {
-        self.interests[key] = None;
-        self.free.push(key);
+    fn remove(&mut self, key: Key) {
+        let place = &mut self.places[key.place as usize];
+        place.interest = None;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(key.place);
     }
 }
 
@@ -258,7 +286,7 @@ pub(super) struct Watched {
     socket: socket2::Socket,
     interest: Rc<Interest>,
     readiness: Rc<Readiness>,
-    key: usize,
+    key: Key,
     reads_a_turn: u32,
     reads_left: Cell<u32>,
 }
@@ -271,7 +299,7 @@ impl Watched {
         let interest = Rc::new(Interest::default());
         let key = readiness.watched.borrow_mut().insert(interest.clone());
         let watched = Self { socket, interest, readiness, key, reads_a_turn, reads_left: Cell::default() };
-        watched.readiness.epoll.add(watched.socket.as_raw_fd(), key as u64)?;
+        watched.readiness.epoll.add(watched.socket.as_raw_fd(), key.number())?;
         Ok(watched)
     }
 
@@ -375,7 +403,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         self.interest.reader.leave();
         self.interest.writer.leave();
-        // Closing the socket, right after this, takes it out of the epoll set.
+        // Closing the socket, right after this, takes it out of the epoll set, where nobody else has its file open.
         self.readiness.watched.borrow_mut().remove(self.key);
     }
 }
